@@ -1,0 +1,1 @@
+"""Judge, choose and explain; pure."""

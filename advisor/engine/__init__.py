@@ -1,0 +1,1 @@
+"""A setting becomes a serving endpoint, and ends without leaving a process."""

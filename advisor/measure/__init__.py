@@ -1,0 +1,1 @@
+"""Traces in, measurements and verdicts out; pure arithmetic."""

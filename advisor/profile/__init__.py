@@ -1,0 +1,1 @@
+"""Read, check, import, window, rescale and synthesise a recorded load."""

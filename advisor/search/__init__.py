@@ -1,0 +1,1 @@
+"""The Space, its rules, and the samplers that ask for the next setting."""

@@ -1,0 +1,1 @@
+"""vllm-sim: a stand-in server driven by the simulator."""

@@ -1,0 +1,1 @@
+"""The ledger: the only truth about a job."""

@@ -1,0 +1,60 @@
+"""The recommendation with its evidence."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from advisor.terms.job import EngineInfo
+from advisor.terms.measurement import Headroom, Measurement
+from advisor.terms.setting import Setting
+
+
+class AdviceOutcome(StrEnum):
+    RECOMMENDED = "recommended"
+    KEEP_CURRENT = "keep_current"
+    NOT_PROVEN = "not_proven"
+    NONE_MEETS = "none_meets"
+    BLOCKED = "blocked"
+
+    @property
+    def exit_code(self) -> int:
+        return _EXIT_CODES[self]
+
+
+_EXIT_CODES = {
+    AdviceOutcome.RECOMMENDED: 0,
+    AdviceOutcome.KEEP_CURRENT: 0,
+    AdviceOutcome.NONE_MEETS: 3,
+    AdviceOutcome.NOT_PROVEN: 4,
+    AdviceOutcome.BLOCKED: 6,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One setting with what was measured of it."""
+
+    setting: Setting
+    #: confirmation on held-out load where there is one, else the search's at the job's load
+    measurement: Measurement | None
+    headroom: Headroom | None
+    #: True when the measurement is from held-out load
+    confirmed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What to do, and why a person may trust it."""
+
+    outcome: AdviceOutcome
+    #: the setting advised, or the nearest one when none meets
+    choice: Evidence | None
+    baseline: Evidence | None
+    #: "--flag old -> new" for each difference between choice and baseline
+    diff: tuple[str, ...]
+    reasons: tuple[str, ...]
+    search_launches: int
+    confirm_launches: int
+    replays: int
+    confidence: float
+    engine: EngineInfo
+    profile_sha256: str

@@ -1,0 +1,132 @@
+"""`vllm serve` flags as a mapping, and back to a list of arguments.
+
+Canonical names are vLLM's own long words with underscores (`max_num_batched_tokens`).
+"""
+
+import shlex
+from collections.abc import Iterable, Mapping
+
+from advisor.terms.errors import FlagError
+
+#: `None` never appears: a flag that is not given is absent.
+FlagValue = bool | int | float | str
+
+#: Another spelling of one flag -> the canonical name (`vllm serve --help=all`, 0.33.0).
+_ALIASES = {
+    "device_memory_utilization": "gpu_memory_utilization",
+    "tp": "tensor_parallel_size",
+    "pp": "pipeline_parallel_size",
+    "dp": "data_parallel_size",
+    "q": "quantization",
+    "tokenizer": "tokenizer",
+}
+
+#: Flags that are a switch: their absence is not "off", `--no-NAME` is.
+SWITCHES = frozenset(
+    {
+        "enable_prefix_caching",
+        "enable_chunked_prefill",
+        "async_scheduling",
+        "enforce_eager",
+        "trust_remote_code",
+        "enable_logging_iteration_details",
+        "enable_prompt_tokens_details",
+        "enable_per_request_metrics",
+        "scheduler_reserve_full_isl",
+        "disable_log_stats",
+        "enable_log_requests",
+    }
+)
+
+#: Advisor sets these itself on every launch; in a baseline they would be overwritten.
+OWNED = frozenset({"host", "port", "served_model_name", "api_key", "uds"})
+
+
+def canonical(name: str) -> str:
+    """`--max-num-batched-tokens` -> `max_num_batched_tokens`, aliases resolved."""
+    word = name.lstrip("-").replace("-", "_")
+    return _ALIASES.get(word, word)
+
+
+def parse_flags(text: str) -> dict[str, FlagValue]:
+    """Read `'--max-num-seqs 64 --no-enable-prefix-caching'` into a mapping.
+
+    Values become int, float or str, switches bool; a flag with no value is `True`, and
+    `--no-NAME` is `NAME = False`. Raises FlagError for a stray word, an empty name, a flag
+    given twice with different values, or a flag that Advisor owns.
+    """
+    try:
+        words = shlex.split(text)
+    except ValueError as exc:
+        raise FlagError(f"baseline: cannot read flags {text!r}: {exc}") from exc
+    flags: dict[str, FlagValue] = {}
+    position = 0
+    while position < len(words):
+        name, value, position = _one_flag(words, position)
+        if name in OWNED:
+            raise FlagError(
+                f"baseline: --{name.replace('_', '-')} is set by Advisor; leave it out"
+            )
+        if name in flags and flags[name] != value:
+            raise FlagError(f"baseline: {name} is given twice, as {flags[name]!r} and {value!r}")
+        flags[name] = value
+    return flags
+
+
+def _one_flag(words: list[str], position: int) -> tuple[str, FlagValue, int]:
+    word = words[position]
+    if not word.startswith("-") or not word.strip("-"):
+        raise FlagError(f"baseline: {word!r} is not a flag; expected --name or --name value")
+    given, equals, inline = word.partition("=")
+    name = canonical(given)
+    if name.startswith("no_") and not equals:
+        return name.removeprefix("no_"), False, position + 1
+    if equals:
+        return name, parse_value(inline), position + 1
+    has_value = position + 1 < len(words) and not _looks_like_flag(words[position + 1])
+    if name in SWITCHES or not has_value:
+        return name, True, position + 1
+    return name, parse_value(words[position + 1]), position + 2
+
+
+def _looks_like_flag(word: str) -> bool:
+    return word.startswith("-") and not _is_number(word)
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def parse_value(word: str) -> FlagValue:
+    """`8192` -> int, `8k` -> 8000, `8K` -> 8192 (vLLM's rule), `0.9` -> float, else text."""
+    for suffix, factor in (("k", 1000), ("K", 1024), ("m", 1000**2), ("M", 1024**2)):
+        if word.endswith(suffix) and word[:-1].isdigit():
+            return int(word[:-1]) * factor
+    try:
+        return int(word)
+    except ValueError:
+        pass
+    return float(word) if _is_number(word) and word.lower() not in _WORDS else word
+
+
+#: float() reads these words as numbers; as flag values they are words.
+_WORDS = frozenset({"nan", "inf", "infinity", "-inf", "+inf", "-infinity", "+infinity"})
+
+
+def to_argv(flags: Mapping[str, FlagValue] | Iterable[tuple[str, FlagValue]]) -> list[str]:
+    """A list of words for exec, flag and value apart, switches in both senses explicit."""
+    items = flags.items() if isinstance(flags, Mapping) else flags
+    argv: list[str] = []
+    for name, value in items:
+        word = name.replace("_", "-")
+        if value is True:
+            argv.append(f"--{word}")
+        elif value is False:
+            argv.append(f"--no-{word}")
+        else:
+            argv += [f"--{word}", str(value)]
+    return argv

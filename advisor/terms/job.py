@@ -1,0 +1,167 @@
+"""A job, its trials, and what is known about the engine under test."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from advisor.terms.flags import FlagValue
+from advisor.terms.measurement import Headroom, Measurement
+from advisor.terms.outcome import Failure, ReplayOutcome, TrialState
+from advisor.terms.profile import Plan
+from advisor.terms.setting import Setting
+from advisor.terms.target import Target
+from advisor.terms.traces import Traces
+
+
+class Phase(StrEnum):
+    """Why a trial was launched."""
+
+    BASELINE = "baseline"
+    SEARCH = "search"
+    CONFIRM = "confirm"
+
+
+class Objective(StrEnum):
+    HEADROOM = "headroom"
+    GOODPUT = "goodput"
+    THROUGHPUT = "throughput"
+    LATENCY = "latency"
+    COST = "cost"
+
+
+@dataclass(frozen=True, slots=True)
+class EngineInfo:
+    """What the numbers were measured on."""
+
+    kind: str
+    version: str
+    hardware: str
+    model: str
+    #: True for the simulator and for the stand-in
+    simulated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """Everything that defines a job; a resumed job reads it back from the ledger."""
+
+    model: str
+    profile_path: str
+    profile_sha256: str
+    engine: str
+    hardware: str | None
+    vllm_command: str
+    baseline: str
+    #: the Space as TOML text
+    space: str
+    sampler: str
+    objective: Objective
+    #: the job's load, as a multiple of the recorded one
+    load: float
+    #: search launches, the baseline's included
+    launches: int
+    time_budget_s: float | None
+    confidence: float
+    targets: tuple[Target, ...]
+    accept_precision_change: bool
+    seed: int
+    #: multiples of `load` at which headroom is looked for, ascending
+    multiples: tuple[float, ...] = (0.25, 0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0, 3.0)
+    #: rounds of confirmation, each with one finalist on fresh held-out windows
+    rounds: int = 2
+    #: windows pooled for one verdict
+    windows: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """Server-side counters over a span; None where this version does not export one."""
+
+    running_max: float | None = None
+    waiting_max: float | None = None
+    kv_cache_usage_max: float | None = None
+    preemptions: float | None = None
+    prefix_cache_queries: float | None = None
+    prefix_cache_hits: float | None = None
+    prompt_tokens: float | None = None
+    generation_tokens: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What a started server said about itself."""
+
+    #: read back from the server; flags it did not tell are absent
+    resolved: tuple[tuple[str, FlagValue], ...]
+    #: from exec to ready
+    cold_start_s: float
+    #: None where the server did not say
+    kv_cache_tokens: int | None
+    #: "asked X, runs Y" for each knob that the server changed or ignored
+    ignored: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Replay:
+    """One replay as it goes into the ledger."""
+
+    plan: Plan
+    outcome: ReplayOutcome
+    #: why, when not valid
+    note: str
+    traces: Traces
+    facts: ServerFacts
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What the searcher wants tried next."""
+
+    setting: Setting
+    #: for a person: baseline, sampler, retry of an interrupted trial, …
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class TrialResult:
+    """How a trial ended."""
+
+    state: TrialState
+    failure: Failure | None = None
+    launch: Launch | None = None
+    #: ascending by multiple
+    measurements: tuple[Measurement, ...] = ()
+    headroom: Headroom | None = None
+
+    def at(self, multiple: float) -> Measurement | None:
+        """The measurement at one load multiple, None when it was not replayed."""
+        return next((m for m in self.measurements if m.multiple == multiple), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One setting tried, as the ledger has it."""
+
+    number: int
+    phase: Phase
+    setting: Setting
+    origin: str
+    result: TrialResult
+    #: confirmation round and repeat, None in the search
+    round: int | None = None
+    repeat: int | None = None
+    replays: int = 0
+    elapsed_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job as the ledger has it."""
+
+    id: str
+    spec: JobSpec
+    #: absolute, after trial 0; before that as asked
+    targets: tuple[Target, ...]
+    engine: EngineInfo
+    created_at: str
+    state: str
+    spent_windows: frozenset[str] = field(default_factory=frozenset)

@@ -1,0 +1,76 @@
+"""What happened to every request of one replay, in columns."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: In integer columns: not known, never happened. It is never 0.
+MISSING = -1
+
+Int64 = NDArray[np.int64]
+
+
+class RequestStatus(IntEnum):
+    """How a request ended; everything but OK is a miss of every target."""
+
+    OK = 0
+    CONNECT = 1
+    RESET = 2
+    TIMEOUT = 3
+    HTTP = 4
+    #: an error event inside the stream
+    IN_STREAM = 5
+    #: the stream ended before the planned output length
+    TRUNCATED = 6
+    #: the replay was stopped while the request was open
+    STOPPED = 7
+
+
+@dataclass(frozen=True, slots=True)
+class ClientAudit:
+    """How well the load generator itself kept up; None where a client did not measure it."""
+
+    send_late_p50_ms: float
+    send_late_p99_ms: float
+    send_late_max_ms: float
+    loop_lag_p99_ms: float | None
+    cpu_share: float | None
+    events_per_read: float | None
+    #: where times were taken: kernel, read or virtual
+    stamped_at: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Traces:
+    """n requests and m token-carrying events; times in ns after the start of the replay."""
+
+    #: int64[n], when each request should be sent; latencies count from here
+    planned_ns: Int64
+    #: int64[n], when it was, or MISSING
+    sent_ns: Int64
+    #: int64[n], the last byte or the failure, or MISSING
+    end_ns: Int64
+    #: uint8[n], RequestStatus
+    status: NDArray[np.uint8]
+    #: bool[n], False for the lead-in
+    counted: NDArray[np.bool_]
+    #: int64[n], prompt tokens planned, and as the server counted them (or MISSING)
+    input_tokens: Int64
+    prompt_tokens: Int64
+    #: int64[n], output tokens planned
+    output_tokens: Int64
+    #: int64[n+1]: the events of request i are event_offsets[i] up to event_offsets[i+1]
+    event_offsets: Int64
+    #: int64[m], when the event arrived
+    event_ns: Int64
+    #: int32[m], how many tokens it carried, >= 1
+    event_tokens: NDArray[np.int32]
+    #: the counted part of the replay: arrivals from start up to end
+    window_start_ns: int
+    window_end_ns: int
+    audit: ClientAudit | None = None
+
+    def __len__(self) -> int:
+        return len(self.planned_ns)

@@ -1,0 +1,1 @@
+"""The conductor of one job, and the seams it needs."""

@@ -1,0 +1,120 @@
+"""The seams of a job: what the conductor needs, and nothing about how it is done.
+
+Two implementations of each exist: the real one and the simulator's, or a test's.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from advisor.terms.advice import Advice
+from advisor.terms.job import (
+    EngineInfo,
+    Job,
+    JobSpec,
+    Launch,
+    Phase,
+    Proposal,
+    Replay,
+    ServerFacts,
+    Trial,
+    TrialResult,
+)
+from advisor.terms.profile import Plan
+from advisor.terms.setting import Setting
+from advisor.terms.target import Target
+from advisor.terms.traces import Traces
+
+#: Called with the share of the replay that is done, 0..1.
+Progress = Callable[[float], None]
+
+
+class Server(Protocol):
+    """One launched setting, ready for load."""
+
+    @property
+    def launch(self) -> Launch: ...
+
+    async def replay(self, plan: Plan, on_progress: Progress | None = None) -> Traces:
+        """Play the plan, open loop, to the end of its last request.
+
+        Raises LaunchFailed when the server died or hung under it, ReplayError when the client
+        itself broke.
+        """
+        ...
+
+    async def facts(self, since: ServerFacts | None = None) -> ServerFacts:
+        """Counters now, or their change and the gauges' maxima since an earlier reading."""
+        ...
+
+
+class Bench(Protocol):
+    """Where settings are measured."""
+
+    async def about(self) -> EngineInfo:
+        """What is under test. Raises InputError when it cannot be used at all."""
+        ...
+
+    def serve(self, setting: Setting) -> AbstractAsyncContextManager[Server]:
+        """Launch the setting; on leaving, nothing of it is left.
+
+        Entering raises LaunchFailed when it does not come up.
+        """
+        ...
+
+
+class Searcher(Protocol):
+    """Chooses what to try next; deterministic in (seed, what it was told)."""
+
+    def ask(self) -> Proposal | None:
+        """The next setting, never one already told; None when the Space is exhausted."""
+        ...
+
+    def tell(self, proposal: Proposal, result: TrialResult) -> None:
+        """Learn how a proposal ended; also replays the ledger's trials after a restart."""
+        ...
+
+
+class Ledger(Protocol):
+    """The only truth about a job; every call is one transaction."""
+
+    def open_job(self, spec: JobSpec, engine: EngineInfo) -> Job: ...
+
+    def job(self, job_id: str) -> Job:
+        """Raises NotFound."""
+        ...
+
+    def resolve_targets(self, job_id: str, targets: Sequence[Target]) -> None: ...
+
+    def open_trial(
+        self,
+        job_id: str,
+        phase: Phase,
+        proposal: Proposal,
+        round_: int | None = None,
+        repeat: int | None = None,
+    ) -> int:
+        """Write the trial as running, before its launch; returns its number in the job."""
+        ...
+
+    def add_replay(self, job_id: str, number: int, replay: Replay) -> None: ...
+
+    def close_trial(self, job_id: str, number: int, result: TrialResult) -> None: ...
+
+    def trials(self, job_id: str) -> list[Trial]:
+        """In order of their numbers."""
+        ...
+
+    def spend(self, job_id: str, windows: Sequence[str]) -> None:
+        """Mark held-out windows as used, before the replay that uses them."""
+        ...
+
+    def store_advice(self, job_id: str, advice: Advice) -> None:
+        """Ends the job."""
+        ...
+
+
+class Clock(Protocol):
+    """Monotonic seconds."""
+
+    def now(self) -> float: ...
