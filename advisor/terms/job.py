@@ -131,6 +131,8 @@ class TrialResult:
     #: ascending by multiple
     measurements: tuple[Measurement, ...] = ()
     headroom: Headroom | None = None
+    #: for a person, e.g. why nothing was scored
+    note: str = ""
 
     def at(self, multiple: float) -> Measurement | None:
         """The measurement at one load multiple, None when it was not replayed."""

@@ -3,10 +3,12 @@
 Two implementations of each exist: the real one and the simulator's, or a test's.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from typing import Protocol
 
+from advisor.measure.summary import ReplaySummary
 from advisor.terms.advice import Advice
 from advisor.terms.job import (
     EngineInfo,
@@ -24,6 +26,16 @@ from advisor.terms.profile import Plan
 from advisor.terms.setting import Setting
 from advisor.terms.target import Target
 from advisor.terms.traces import Traces
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A stored replay that may be judged, at any time and against any target."""
+
+    window: str
+    multiple: float
+    summary: ReplaySummary
+
 
 #: Called with the share of the replay that is done, 0..1.
 Progress = Callable[[float], None]
@@ -103,6 +115,10 @@ class Ledger(Protocol):
 
     def trials(self, job_id: str) -> list[Trial]:
         """In order of their numbers."""
+        ...
+
+    def scored(self, job_id: str) -> Mapping[int, Sequence[Scored]]:
+        """By trial number, every replay that a verdict may rest on."""
         ...
 
     def spend(self, job_id: str, windows: Sequence[str]) -> None:

@@ -1,0 +1,203 @@
+"""From the trials of a job to its advice."""
+
+from dataclasses import dataclass
+
+from advisor.advice.choose import candidates, diff, finalists, is_eligible
+from advisor.advice.confirm import Round, gain, meets
+from advisor.advice.explain import evidence_lines, failures_line, precision_line
+from advisor.terms.advice import Advice, AdviceOutcome, Evidence
+from advisor.terms.job import Job, Phase, Trial
+from advisor.terms.measurement import Measurement
+from advisor.terms.outcome import TrialState
+from advisor.terms.target import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Everything a decision may rest on."""
+
+    job: Job
+    #: baseline and search, in order
+    trials: tuple[Trial, ...]
+    #: confirmation, in order
+    rounds: tuple[Round, ...]
+    #: the baseline over all rounds, judged once
+    baseline_held_out: Measurement | None
+    confirm_launches: int
+    replays: int
+    #: what else a reader must know, e.g. why the search ended
+    notes: tuple[str, ...] = ()
+
+    @property
+    def baseline(self) -> Trial | None:
+        return next((t for t in self.trials if t.phase is Phase.BASELINE), None)
+
+
+def advise(case: Case) -> Advice:
+    """Decide, in the order of what is strongest: recommended, keep, none meets, not proven."""
+    for round_ in case.rounds:
+        why = gain(round_, case.job.targets)
+        if why is not None and round_.finalist is not None:
+            return _recommended(case, round_, why)
+    if meets(case.baseline_held_out):
+        return _keep_current(case)
+    if _all_missed(case):
+        return _none_meets(case)
+    return _not_proven(case)
+
+
+def blocked(case: Case, why: str) -> Advice:
+    """The environment allowed no further trial."""
+    return _advice(case, AdviceOutcome.BLOCKED, None, [why])
+
+
+def _recommended(case: Case, round_: Round, why: str) -> Advice:
+    assert round_.finalist is not None  # gain() is only claimed for one
+    setting = round_.finalist.setting
+    trial = next(t for t in case.trials if t.setting == setting)
+    choice = Evidence(setting, round_.finalist.at_load, trial.result.headroom, confirmed=True)
+    reasons = [
+        f"Confirmed on {_windows(round_)} held-out windows, each on a fresh launch: {why}",
+        *evidence_lines(choice.measurement, round_.baseline.at_load),
+    ]
+    if case.baseline is not None and setting.precision() != case.baseline.setting.precision():
+        reasons.append(
+            "Precision of weights or KV cache changes (accepted by --accept-precision-change): "
+            "the answers may change; check their quality before the rollout"
+        )
+    return _advice(case, AdviceOutcome.RECOMMENDED, choice, reasons, round_.baseline.at_load)
+
+
+def _windows(round_: Round) -> int:
+    at_load = round_.finalist.at_load if round_.finalist else None
+    return at_load.replays if at_load else 0
+
+
+def _keep_current(case: Case) -> Advice:
+    baseline = case.baseline
+    assert baseline is not None  # it was measured on held-out load
+    tried = [round_.finalist for round_ in case.rounds if round_.finalist is not None]
+    why = (
+        f"No gain over the current setting is proven for {len(tried)} finalists"
+        if tried
+        else "No setting tried carries more load within the targets than the current one"
+    )
+    choice = Evidence(
+        baseline.setting, case.baseline_held_out, baseline.result.headroom, confirmed=True
+    )
+    reasons = [
+        f"{why}; the current setting is proven to meet the targets on held-out load",
+        *evidence_lines(case.baseline_held_out, None),
+    ]
+    return _advice(case, AdviceOutcome.KEEP_CURRENT, choice, reasons)
+
+
+def _all_missed(case: Case) -> bool:
+    """Every setting that could run provably misses a target at the job's load."""
+    load = case.job.spec.load
+    measured = [t for t in case.trials if t.result.state is TrialState.MEASURED]
+    eligible = [t for t in measured if _eligible(case, t)]
+    at_load = [trial.result.at(load) for trial in eligible]
+    # a setting that runs but has no verdict could still be the one that meets
+    return bool(at_load) and all(m is not None and m.verdict is Verdict.MISSED for m in at_load)
+
+
+def _eligible(case: Case, trial: Trial) -> bool:
+    if case.baseline is None:
+        return True
+    accept = case.job.spec.accept_precision_change
+    return is_eligible(trial.setting, case.baseline.setting, accept)
+
+
+def _nearest(case: Case) -> Trial | None:
+    measured = [t for t in case.trials if t.result.headroom is not None and _eligible(case, t)]
+    return max(
+        measured,
+        key=lambda t: t.result.headroom.estimate if t.result.headroom else 0.0,
+        default=None,
+    )
+
+
+def _none_meets(case: Case) -> Advice:
+    load = case.job.spec.load
+    nearest = _nearest(case)
+    reasons = [f"Each of {len(case.trials)} settings tried misses a target at {load:g}x the load"]
+    choice = None
+    if nearest is not None:
+        choice = Evidence(
+            nearest.setting, nearest.result.at(load), nearest.result.headroom, confirmed=False
+        )
+        reasons.append(
+            f"Nearest is trial {nearest.number}: it meets the targets up to a load of "
+            f"{nearest.result.headroom}x the recorded one"
+        )
+        reasons += evidence_lines(choice.measurement, _baseline_at_load(case))
+    return _advice(case, AdviceOutcome.NONE_MEETS, choice, reasons)
+
+
+def _not_proven(case: Case) -> Advice:
+    load = case.job.spec.load
+    leader = _leader(case)
+    round_ = next((r for r in reversed(case.rounds) if r.finalist is not None), None)
+    if round_ is not None and round_.finalist is not None:
+        measurement, confirmed = round_.finalist.at_load, True
+        why = "meets the targets on held-out load, but is not proven better than the current one"
+        if not meets(measurement):
+            why = "is not proven to meet the targets on held-out load"
+        setting = round_.finalist.setting
+        leader = next((t for t in case.trials if t.setting == setting), leader)
+        reasons = [f"The best setting found {why}; a longer profile would give more windows"]
+    else:
+        measurement = leader.result.at(load) if leader else None
+        confirmed = False
+        reasons = ["No setting is proven to meet the targets; a longer profile would settle more"]
+    if leader is None:
+        return _advice(case, AdviceOutcome.NOT_PROVEN, None, reasons)
+    choice = Evidence(leader.setting, measurement, leader.result.headroom, confirmed)
+    baseline = round_.baseline.at_load if round_ is not None else _baseline_at_load(case)
+    reasons += evidence_lines(measurement, baseline)
+    return _advice(case, AdviceOutcome.NOT_PROVEN, choice, reasons, baseline)
+
+
+def _leader(case: Case) -> Trial | None:
+    spec = case.job.spec
+    ranked = finalists(case.trials, spec, case.baseline)
+    if not ranked and case.trials:
+        reference = (case.baseline or case.trials[0]).setting
+        ranked = candidates(case.trials, spec, reference)
+    return ranked[0] if ranked else None
+
+
+def _baseline_at_load(case: Case) -> Measurement | None:
+    return case.baseline.result.at(case.job.spec.load) if case.baseline else None
+
+
+def _advice(
+    case: Case,
+    outcome: AdviceOutcome,
+    choice: Evidence | None,
+    reasons: list[str],
+    baseline_measurement: Measurement | None = None,
+) -> Advice:
+    trial = case.baseline
+    held_out = baseline_measurement or case.baseline_held_out
+    baseline = None
+    if trial is not None:
+        measurement = held_out or _baseline_at_load(case)
+        confirmed = held_out is not None
+        baseline = Evidence(trial.setting, measurement, trial.result.headroom, confirmed)
+    spec = case.job.spec
+    more = (precision_line(case.trials, spec, trial), failures_line(case.trials))
+    return Advice(
+        outcome=outcome,
+        choice=choice,
+        baseline=baseline,
+        diff=diff(choice.setting, trial.setting) if choice and trial else (),
+        reasons=(*reasons, *case.notes, *(line for line in more if line)),
+        search_launches=len(case.trials),
+        confirm_launches=case.confirm_launches,
+        replays=case.replays,
+        confidence=spec.confidence,
+        engine=case.job.engine,
+        profile_sha256=spec.profile_sha256,
+    )

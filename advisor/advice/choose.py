@@ -1,0 +1,159 @@
+"""Which settings deserve a confirmation, in which order."""
+
+from collections.abc import Sequence
+
+from advisor.terms.job import JobSpec, Objective, Phase, Trial, TrialResult
+from advisor.terms.outcome import TrialState
+from advisor.terms.setting import Setting
+from advisor.terms.target import Metric, Target, Verdict
+
+#: A relative excess is capped here: a limit missed by failures is infinitely far off, and a
+#: sampler cannot learn from infinity.
+MOST_EXCESS = 10.0
+
+
+def excess(result: TrialResult, load: float, targets: Sequence[Target]) -> tuple[float, ...]:
+    """Per target how far the estimate at the job's load lies over the limit, relative to it.
+
+    0.25 means a quarter over, negative means inside; capped to +-10. A target without samples
+    counts as missed by all: a missing metric never passes.
+    """
+    measurement = result.at(load)
+    judged = {} if measurement is None else {j.target: j for j in measurement.judgements}
+    values = []
+    for target in targets:
+        judgement = judged.get(target)
+        if judgement is None or judgement.estimate is None:
+            values.append(MOST_EXCESS)
+            continue
+        limit = target.limit if target.metric is Metric.ERRORS else target.limit_ns / 1e6
+        values.append(_relative(judgement.estimate, limit))
+    return tuple(values)
+
+
+def _relative(estimate: float, limit: float) -> float:
+    if limit == 0:
+        return 0.0 if estimate == 0 else MOST_EXCESS
+    return min(max(estimate / limit - 1, -MOST_EXCESS), MOST_EXCESS)
+
+
+def score(result: TrialResult, spec: JobSpec) -> float | None:
+    """The objective as a number to maximise; None when the trial has none."""
+    at_load = result.at(spec.load)
+    if result.state is not TrialState.MEASURED or at_load is None:
+        return None
+    match spec.objective:
+        case Objective.HEADROOM:
+            return None if result.headroom is None else result.headroom.estimate
+        case Objective.GOODPUT:
+            return at_load.goodput_rps
+        case Objective.THROUGHPUT:
+            return at_load.output_tokens_per_s
+        case Objective.LATENCY:
+            # the target nearest to its limit, or furthest over it, is the one that matters
+            targets = [
+                j.target for j in at_load.judgements if j.target.metric is not Metric.ERRORS
+            ]
+            return -max(excess(result, spec.load, targets))
+        case Objective.COST:
+            headroom = 1.0 if result.headroom is None else result.headroom.estimate
+            return headroom * at_load.total_tokens_per_s
+
+
+def is_eligible(setting: Setting, baseline: Setting, accept_precision_change: bool) -> bool:
+    """Whether it may be advised at all: fewer bits change the answers, not only the speed."""
+    return accept_precision_change or setting.precision() == baseline.precision()
+
+
+def candidates(trials: Sequence[Trial], spec: JobSpec, baseline: Setting) -> list[Trial]:
+    """Measured, eligible, and not proven to miss at the job's load; best first.
+
+    Equal scores: the one with fewer preemption-free surprises is not knowable here, so the
+    smaller change against the baseline goes first, then the earlier trial.
+    """
+    found = [
+        trial
+        for trial in trials
+        if trial.phase in (Phase.BASELINE, Phase.SEARCH)
+        and trial.result.state is TrialState.MEASURED
+        and is_eligible(trial.setting, baseline, spec.accept_precision_change)
+        and _verdict(trial.result, spec.load) in (Verdict.MET, Verdict.UNDECIDED)
+    ]
+    return sorted(found, key=lambda trial: _rank(trial, spec, baseline))
+
+
+def _verdict(result: TrialResult, load: float) -> Verdict | None:
+    measurement = result.at(load)
+    return None if measurement is None else measurement.verdict
+
+
+def _rank(trial: Trial, spec: JobSpec, baseline: Setting) -> tuple[float, float, int, int]:
+    value = score(trial.result, spec)
+    low = trial.result.headroom.low if trial.result.headroom else None
+    proven = low if low is not None else 0.0
+    return (
+        -round(proven, 6) if spec.objective is Objective.HEADROOM else 0.0,
+        -(value if value is not None else float("-inf")),
+        len(diff(trial.setting, baseline)),
+        trial.number,
+    )
+
+
+def diff(setting: Setting, baseline: Setting) -> tuple[str, ...]:
+    """`--flag old -> new` for everything that differs."""
+    new, old = dict(setting.flags), dict(baseline.flags)
+    lines = []
+    if setting.model != baseline.model:
+        lines.append(f"model {baseline.model} -> {setting.model}")
+    for name in sorted(new.keys() | old.keys()):
+        if new.get(name) != old.get(name):
+            before, after = (_shown(values.get(name)) for values in (old, new))
+            lines.append(f"--{name.replace('_', '-')} {before} -> {after}")
+    return tuple(lines)
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "(not set)"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value)
+
+
+def ties_with_baseline(leader: Trial, baseline: Trial | None, spec: JobSpec) -> bool:
+    """Whether the search already shows no gain: the current setting then stays."""
+    if baseline is None or leader.number == baseline.number:
+        return baseline is not None
+    if spec.objective is not Objective.HEADROOM:
+        return False
+    ours, theirs = leader.result.headroom, baseline.result.headroom
+    if ours is None or theirs is None or ours.low is None or theirs.low is None:
+        return False
+    return theirs.low >= ours.low
+
+
+def finalists(trials: Sequence[Trial], spec: JobSpec, baseline: Trial | None) -> list[Trial]:
+    """At most `spec.rounds` settings to confirm, best first; empty when none can gain."""
+    if not trials:
+        return []
+    reference = baseline.setting if baseline is not None else trials[0].setting
+    found = []
+    for trial in candidates(trials, spec, reference):
+        if ties_with_baseline(trial, baseline, spec):
+            break
+        found.append(trial)
+    return found[: spec.rounds]
+
+
+def effective(trial: Trial) -> Setting:
+    """The setting with every knob explicit, as the server said it runs.
+
+    A baseline leaves knobs to vLLM's defaults, which differ by GPU and version: what is compared,
+    confirmed and advised is always the value in force.
+    """
+    resolved = dict(trial.result.launch.resolved) if trial.result.launch else {}
+    setting = trial.setting
+    explicit = {name: resolved[name] for name in setting.knobs if name in resolved}
+    return Setting.of(
+        setting.model, {**explicit, **dict(setting.flags)}, setting.knobs, setting.variant
+    )

@@ -1,0 +1,88 @@
+"""Sentences that a person can check against the numbers."""
+
+from collections.abc import Sequence
+
+from advisor.terms.job import JobSpec, Trial
+from advisor.terms.measurement import Judgement, Measurement
+from advisor.terms.outcome import TrialState
+from advisor.terms.target import Metric
+
+_SAMPLES = {
+    Metric.TTFT: "requests",
+    Metric.ITL: "gaps",
+    Metric.TOKEN_ITL: "tokens",
+    Metric.TPOT: "requests",
+    Metric.E2E: "requests",
+    Metric.ERRORS: "requests",
+}
+
+
+def percent(share: float) -> str:
+    """0.004 -> `0.4 %`, with as many digits as it takes to see a small share."""
+    value = 100 * share
+    return f"{value:.2g} %" if 0 < value < 10 else f"{value:.1f} %" if value else "0 %"
+
+
+def targets_line(judgement: Judgement, baseline: Judgement | None) -> str:
+    """One target with its evidence, the baseline beside it."""
+    target = judgement.target
+    name = target.metric.upper() if target.percentile else "Errors"
+    at = f" p{target.percentile:g}" if target.percentile else ""
+    if judgement.share_over is None or judgement.share_over_upper is None:
+        return f"{name}{at}: no samples, so nothing is proven"
+    things = _SAMPLES[target.metric]
+    over = (
+        f"of {things} failed"
+        if target.metric is Metric.ERRORS
+        else (f"of {things} over {target.limit:g} {target.unit}")
+    )
+    line = (
+        f"{name}{at} {judgement.verdict}: {percent(judgement.share_over)} {over}, at most "
+        f"{percent(judgement.share_over_upper)} with {100 * judgement.confidence:.3g} % "
+        f"confidence, {percent(target.allowed_share)} allowed"
+    )
+    if baseline is not None and baseline.share_over is not None:
+        line += f"; baseline {percent(baseline.share_over)}"
+    return line
+
+
+def evidence_lines(ours: Measurement | None, baseline: Measurement | None) -> list[str]:
+    """A line for every target."""
+    if ours is None:
+        return []
+    theirs = {} if baseline is None else {j.target: j for j in baseline.judgements}
+    return [targets_line(j, theirs.get(j.target)) for j in ours.judgements]
+
+
+def precision_line(trials: Sequence[Trial], spec: JobSpec, baseline: Trial | None) -> str | None:
+    """Says when a setting in other precision was faster but may not be advised."""
+    if spec.accept_precision_change or baseline is None:
+        return None
+    others = [
+        trial
+        for trial in trials
+        if trial.result.state is TrialState.MEASURED
+        and trial.setting.precision() != baseline.setting.precision()
+        and trial.result.headroom is not None
+    ]
+    if not others:
+        return None
+    best = max(others, key=lambda t: t.result.headroom.estimate if t.result.headroom else 0.0)
+    return (
+        f"Not eligible: {len(others)} trials change the precision of weights or KV cache, and so "
+        f"the answers (best: trial {best.number}, headroom {best.result.headroom}). "
+        "--accept-precision-change lets them be advised; check their quality first."
+    )
+
+
+def failures_line(trials: Sequence[Trial]) -> str | None:
+    """How many settings could not run, by reason."""
+    counts: dict[str, int] = {}
+    for trial in trials:
+        if trial.result.failure is not None:
+            reason = str(trial.result.failure.reason)
+            counts[reason] = counts.get(reason, 0) + 1
+    if not counts:
+        return None
+    listed = ", ".join(f"{reason} x{count}" for reason, count in sorted(counts.items()))
+    return f"Did not run: {listed}"

@@ -1,0 +1,51 @@
+"""Headroom inside one launch: at which load multiples to replay, after the job's own."""
+
+import math
+from collections.abc import Awaitable, Callable, Sequence
+
+from advisor.terms.measurement import Measurement
+from advisor.terms.target import Metric, Verdict
+
+#: Replays every search window at one multiple and judges the pool; None when it was void.
+MeasureAt = Callable[[float], Awaitable[Measurement | None]]
+
+
+async def bracket(
+    multiples: Sequence[float], load: float, at_load: Measurement, measure_at: MeasureAt
+) -> list[Measurement]:
+    """Bisect the ladder of multiples from the job's load on; ascending, `at_load` included.
+
+    A replay that meets sends the search up, one that misses sends it down; an undecided one goes
+    by its point estimate, but stays undecided. Stops when neighbours on the ladder differ, or at
+    an end of it: the answer is then one-sided.
+    """
+    ladder = sorted({*multiples, load})
+    tried = {load: at_load}
+    low, high = (ladder.index(load), len(ladder))
+    if not _goes_up(at_load):
+        low, high = -1, ladder.index(load)
+    while high - low > 1:
+        middle = (low + high) // 2
+        measured = await measure_at(ladder[middle])
+        if measured is None:
+            break
+        tried[ladder[middle]] = measured
+        low, high = (middle, high) if _goes_up(measured) else (low, middle)
+    return [tried[multiple] for multiple in sorted(tried)]
+
+
+def _goes_up(measurement: Measurement) -> bool:
+    if measurement.verdict is not Verdict.UNDECIDED:
+        return measurement.verdict is Verdict.MET
+    return worst_ratio(measurement) <= 1
+
+
+def worst_ratio(measurement: Measurement) -> float:
+    """The largest estimate / limit over the time targets; inf without samples."""
+    ratios = [0.0]
+    for judgement in measurement.judgements:
+        if judgement.target.metric is Metric.ERRORS:
+            continue
+        estimate = math.inf if judgement.estimate is None else judgement.estimate
+        ratios.append(estimate / (judgement.target.limit_ns / 1e6))
+    return max(ratios)

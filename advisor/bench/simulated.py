@@ -1,0 +1,71 @@
+"""SimBench: a setting becomes a simulated server, in virtual time."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from advisor import __version__
+from advisor.bench.play import Progress
+from advisor.profile.schedule import schedule
+from advisor.sim.config import EngineConfig, resolve
+from advisor.sim.hardware import Hardware
+from advisor.sim.simulate import simulate
+from advisor.terms.job import EngineInfo, Launch, ServerFacts
+from advisor.terms.profile import Plan, Profile
+from advisor.terms.setting import Setting
+from advisor.terms.traces import Traces
+
+
+@dataclass(frozen=True, slots=True)
+class SimBench:
+    """Launches in no time, measures in virtual time, and is labelled simulated everywhere."""
+
+    profile: Profile
+    hardware: Hardware
+    model: str
+    seed: int
+
+    async def about(self) -> EngineInfo:
+        return EngineInfo("sim", __version__, self.hardware.name, self.model, simulated=True)
+
+    @asynccontextmanager
+    async def serve(self, setting: Setting) -> AsyncIterator["SimServer"]:
+        """Raises LaunchFailed where the memory or the rules of vLLM forbid the setting."""
+        yield SimServer(self.profile, resolve(setting, self.hardware), self.seed)
+
+
+@dataclass(slots=True)
+class SimServer:
+    """One simulated launch; every replay starts from an empty queue and a cold cache."""
+
+    profile: Profile
+    config: EngineConfig
+    seed: int
+    _facts: ServerFacts = field(default_factory=ServerFacts)
+
+    @property
+    def launch(self) -> Launch:
+        return Launch(
+            resolved=tuple(sorted(self.config.resolved_flags().items())),
+            cold_start_s=0.0,
+            kv_cache_tokens=self.config.kv_cache_tokens,
+        )
+
+    async def replay(self, plan: Plan, on_progress: Progress | None = None) -> Traces:
+        start_ns = plan.lead_in_ns
+        run = simulate(
+            schedule(self.profile, plan),
+            self.config,
+            block_tokens=self.profile.block_tokens,
+            window_start_ns=start_ns,
+            window_end_ns=start_ns + plan.window.duration_ns,
+            seed=self.seed,
+        )
+        self._facts = run.facts
+        if on_progress is not None:
+            on_progress(1.0)
+        return run.traces
+
+    async def facts(self, since: ServerFacts | None = None) -> ServerFacts:
+        """Of the replay just played: a simulated server has no counters between replays."""
+        return self._facts if since is not None else ServerFacts()

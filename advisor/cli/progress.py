@@ -1,0 +1,82 @@
+"""What a person sees on stderr while a job runs: trial, phase, elapsed, time left."""
+
+import time
+
+from rich.console import Console
+from rich.markup import escape
+
+from advisor.advice.choose import diff
+from advisor.terms.job import Job, Phase, Trial
+from advisor.terms.setting import Setting
+
+
+class StderrWatch:
+    """One line per step; on a terminal the current replay is shown in place below them."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._status = console.status("starting") if console.is_terminal else None
+        self._started_s = time.monotonic()
+        self._baseline: Setting | None = None
+        self._planned = 0
+        self._closed_here = 0
+        self._doing = ""
+
+    def job_opened(self, job: Job, planned_launches: int) -> None:
+        self._planned = planned_launches
+        if self._status:
+            self._status.start()
+        about = job.engine
+        label = "simulated, " if about.simulated else ""
+        self._line(f"job {job.id}: {about.model} on {about.hardware} ({label}{about.kind})")
+
+    def trial_opened(self, number: int, phase: Phase, setting: Setting) -> None:
+        if phase is Phase.BASELINE:
+            self._baseline = setting
+        changed = "" if self._baseline is None else ", ".join(diff(setting, self._baseline))
+        self._doing = f"trial {number} {phase}"
+        self._line(f"{self._doing}: {changed or 'current setting'}")
+
+    def replaying(self, window: str, multiple: float) -> None:
+        if self._status:
+            self._status.update(f"{self._doing}: window {window} at {multiple:g}x{self._clock()}")
+
+    def trial_closed(self, trial: Trial) -> None:
+        self._closed_here += 1
+        result = trial.result
+        found = str(result.state)
+        if result.failure is not None:
+            found = f"{result.state}: {result.failure.reason}: {result.failure.message}"
+        elif result.note:
+            found = f"{result.state}: {result.note}"
+        elif result.measurements:
+            verdicts = (f"{m.verdict} at {m.multiple:g}x" for m in result.measurements)
+            found = ", ".join(verdicts)
+        self._line(f"  {found}{self._clock()}")
+
+    def note(self, text: str) -> None:
+        self._line(text)
+
+    def close(self) -> None:
+        if self._status:
+            self._status.stop()
+
+    def _clock(self) -> str:
+        """Elapsed, and what is left if every planned launch takes as long as those so far."""
+        elapsed_s = time.monotonic() - self._started_s
+        text = f"  [{_duration(elapsed_s)} elapsed"
+        left = self._planned - self._closed_here
+        if self._closed_here and left > 0:
+            text += f", at most {_duration(elapsed_s / self._closed_here * left)} left"
+        return text + "]"
+
+    def _line(self, text: str) -> None:
+        self._console.print(escape(text), highlight=False)
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes:02d} min"
+    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"

@@ -1,0 +1,85 @@
+"""From the ledger's rows to the case that advice is given on, now or for other targets."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from advisor.advice.advise import Case
+from advisor.advice.choose import effective
+from advisor.measure.headroom import headroom
+from advisor.measure.measurement import measure
+from advisor.terms.job import Job, Phase, Trial
+from advisor.terms.outcome import TrialState
+from advisor.terms.target import Target
+from advisor.tune.confirmation import baseline_held_out, pooled_rounds
+from advisor.tune.ports import Scored
+
+
+def over(trials: Sequence[Trial]) -> list[Trial]:
+    """Without the interrupted ones: those are launched again."""
+    ended = (TrialState.MEASURED, TrialState.INFEASIBLE, TrialState.FAILED)
+    return [trial for trial in trials if trial.result.state in ended]
+
+
+def baseline_of(trials: Sequence[Trial]) -> Trial | None:
+    """Trial 0 with every knob explicit, None before it has ended."""
+    for trial in over(trials):
+        if trial.phase is Phase.BASELINE:
+            return replace(trial, setting=effective(trial))
+    return None
+
+
+def searched(trials: Sequence[Trial]) -> list[Trial]:
+    """The baseline and the search's trials, in order."""
+    baseline = baseline_of(trials)
+    found = [trial for trial in over(trials) if trial.phase is Phase.SEARCH]
+    return found if baseline is None else [baseline, *found]
+
+
+def case_of(
+    job: Job,
+    trials: Sequence[Trial],
+    scored: Mapping[int, Sequence[Scored]],
+    notes: Sequence[str] = (),
+) -> Case:
+    """Everything that a decision may rest on."""
+    ended, baseline = over(trials), baseline_of(trials)
+    confirming = [trial for trial in ended if trial.phase is Phase.CONFIRM]
+    return Case(
+        job=job,
+        trials=tuple(searched(trials)),
+        rounds=()
+        if baseline is None
+        else pooled_rounds(confirming, scored, baseline.setting, job.targets, job.spec),
+        baseline_held_out=None
+        if baseline is None
+        else baseline_held_out(confirming, scored, baseline.setting, job.targets, job.spec),
+        confirm_launches=len(confirming),
+        replays=sum(trial.replays for trial in trials),
+        notes=tuple(notes),
+    )
+
+
+def judged_again(
+    job: Job,
+    trials: Sequence[Trial],
+    scored: Mapping[int, Sequence[Scored]],
+    targets: Sequence[Target],
+) -> tuple[Job, list[Trial]]:
+    """The same replays held against other targets; nothing is launched."""
+    asked = replace(job, targets=tuple(targets))
+    confidence = job.spec.confidence
+    return asked, [
+        _again(trial, scored.get(trial.number, ()), targets, confidence) for trial in trials
+    ]
+
+
+def _again(
+    trial: Trial, scored: Sequence[Scored], targets: Sequence[Target], confidence: float
+) -> Trial:
+    if trial.result.state is not TrialState.MEASURED:
+        return trial
+    multiples = sorted({replay.multiple for replay in scored})
+    pools = {m: [s.summary for s in scored if s.multiple == m] for m in multiples}
+    points = tuple(measure(pools[m], targets, m, confidence) for m in multiples)
+    bracketed = headroom(points) if points else None
+    return replace(trial, result=replace(trial.result, measurements=points, headroom=bracketed))

@@ -1,0 +1,182 @@
+"""Confirmation: the leader and the baseline in turns, on fresh launches and unseen load.
+
+One round tests one finalist on windows that nothing used before. The error allowed to the whole
+job is split over the claims that could be made: one for each round, one for the baseline.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from advisor.advice.confirm import Arm, Round, time_targets
+from advisor.measure.compare import compare
+from advisor.measure.looks import level
+from advisor.measure.measurement import measure
+from advisor.terms.job import JobSpec, Phase, Trial
+from advisor.terms.measurement import Comparison, Measurement
+from advisor.terms.outcome import TrialState
+from advisor.terms.profile import Window, Windows
+from advisor.terms.setting import Setting
+from advisor.terms.target import Target
+from advisor.tune.ports import Scored
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One confirming launch."""
+
+    round: int
+    repeat: int
+    setting: Setting
+    window: Window
+    #: the job's load, and the multiple that the finalist claims to carry if that is more
+    multiples: tuple[float, ...]
+
+    def is_done_by(self, trial: Trial) -> bool:
+        return (
+            trial.phase is Phase.CONFIRM
+            and (trial.round, trial.repeat) == (self.round, self.repeat)
+            and trial.setting == self.setting
+            and trial.result.state is not TrialState.INTERRUPTED
+        )
+
+
+def claims(spec: JobSpec) -> int:
+    """How many times this job may say "met" on held-out load."""
+    return spec.rounds + 1
+
+
+def claim_multiple(finalist: Trial | None, spec: JobSpec) -> float:
+    """The load multiple that the search found the finalist to carry, at least the job's load."""
+    if finalist is None or finalist.result.headroom is None:
+        return spec.load
+    return max(finalist.result.headroom.low or spec.load, spec.load)
+
+
+def round_windows(windows: Windows, spec: JobSpec, round_: int) -> tuple[Window, ...]:
+    """The held-out windows of one round, spread over the whole profile."""
+    return windows.held_out[round_ :: spec.rounds]
+
+
+def steps_of(
+    round_: int, finalist: Trial | None, baseline: Setting, windows: Windows, spec: JobSpec
+) -> list[Step]:
+    """The launches of one round; who goes first alternates, so that drift hits both alike."""
+    multiples = tuple(sorted({spec.load, claim_multiple(finalist, spec)}))
+    steps = []
+    for repeat, window in enumerate(round_windows(windows, spec, round_)):
+        arms = [baseline] if finalist is None else [baseline, finalist.setting]
+        for setting in arms if repeat % 2 == 0 else reversed(arms):
+            steps.append(Step(round_, repeat, setting, window, multiples))
+    return steps
+
+
+def pooled_rounds(
+    trials: Sequence[Trial],
+    scored: Mapping[int, Sequence[Scored]],
+    baseline: Setting,
+    targets: Sequence[Target],
+    spec: JobSpec,
+) -> tuple[Round, ...]:
+    """What the finished rounds show, judged at the level that a claim has."""
+    confirming = [t for t in trials if _counts(t)]
+    numbers = sorted({t.round for t in confirming if t.round is not None})
+    return tuple(
+        _round(n, [t for t in confirming if t.round == n], scored, baseline, targets, spec)
+        for n in numbers
+    )
+
+
+def _counts(trial: Trial) -> bool:
+    finished = (TrialState.MEASURED, TrialState.INFEASIBLE, TrialState.FAILED)
+    return trial.phase is Phase.CONFIRM and trial.result.state in finished
+
+
+def _round(
+    number: int,
+    trials: Sequence[Trial],
+    scored: Mapping[int, Sequence[Scored]],
+    baseline: Setting,
+    targets: Sequence[Target],
+    spec: JobSpec,
+) -> Round:
+    theirs = [t for t in trials if t.setting == baseline]
+    ours = [t for t in trials if t.setting != baseline]
+    tried = {s.multiple for t in ours for s in scored.get(t.number, ())}
+    claim = max(tried, default=spec.load)
+    return Round(
+        number=number,
+        finalist=_arm(ours, scored, claim, targets, spec) if ours else None,
+        baseline=_arm(theirs, scored, claim, targets, spec, baseline),
+        claim=claim,
+        comparisons=_comparisons(ours, theirs, scored, targets, spec) if ours else (),
+    )
+
+
+def _arm(
+    trials: Sequence[Trial],
+    scored: Mapping[int, Sequence[Scored]],
+    claim: float,
+    targets: Sequence[Target],
+    spec: JobSpec,
+    setting: Setting | None = None,
+) -> Arm:
+    return Arm(
+        setting=setting or trials[0].setting,
+        at_load=pooled(trials, scored, spec.load, targets, spec),
+        at_claim=None if claim == spec.load else pooled(trials, scored, claim, targets, spec),
+        failures=sum(t.result.state is not TrialState.MEASURED for t in trials),
+    )
+
+
+def pooled(
+    trials: Sequence[Trial],
+    scored: Mapping[int, Sequence[Scored]],
+    multiple: float,
+    targets: Sequence[Target],
+    spec: JobSpec,
+) -> Measurement | None:
+    """All launches of one setting at one multiple, judged together; None without replays."""
+    pool = [s.summary for t in trials for s in scored.get(t.number, ()) if s.multiple == multiple]
+    if not pool:
+        return None
+    return measure(pool, targets, multiple, level(spec.confidence, claims(spec)))
+
+
+def baseline_held_out(
+    trials: Sequence[Trial],
+    scored: Mapping[int, Sequence[Scored]],
+    baseline: Setting,
+    targets: Sequence[Target],
+    spec: JobSpec,
+) -> Measurement | None:
+    """The baseline over the windows of all rounds at the job's load, None if it ever failed."""
+    theirs = [t for t in trials if _counts(t) and t.setting == baseline]
+    if any(t.result.state is not TrialState.MEASURED for t in theirs):
+        return None
+    return pooled(theirs, scored, spec.load, targets, spec)
+
+
+def _comparisons(
+    ours: Sequence[Trial],
+    theirs: Sequence[Trial],
+    scored: Mapping[int, Sequence[Scored]],
+    targets: Sequence[Target],
+    spec: JobSpec,
+) -> tuple[Comparison, ...]:
+    by_window = [_by_window(arm, scored, spec.load) for arm in (ours, theirs)]
+    shared = sorted(by_window[0].keys() & by_window[1].keys())
+    pairs = [(by_window[0][w].summary, by_window[1][w].summary) for w in shared]
+    found = (
+        compare(pairs, t.metric, t.percentile, spec.confidence)
+        for t in time_targets(targets)
+        if t.percentile is not None
+    )
+    return tuple(c for c in found if c is not None)
+
+
+def _by_window(
+    trials: Sequence[Trial], scored: Mapping[int, Sequence[Scored]], multiple: float
+) -> dict[str, Scored]:
+    return {
+        s.window: s for t in trials for s in scored.get(t.number, ()) if s.multiple == multiple
+    }

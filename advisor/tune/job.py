@@ -1,0 +1,183 @@
+"""One job, top to bottom.
+
+Baseline first; then ask, launch, replay, judge, write down, tell; then the finalists and the
+baseline again, interleaved, on fresh launches and on load that the search never saw; then advice.
+The ledger is written before the searcher is told and before anything else is launched, so a job
+that is killed anywhere goes on where it was.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from advisor.advice.advise import Case, advise, blocked
+from advisor.advice.choose import effective, finalists
+from advisor.measure.summary import ReplaySummary
+from advisor.terms.advice import Advice, AdviceOutcome
+from advisor.terms.errors import Blocked, TargetError
+from advisor.terms.job import Job, Phase, Proposal, Replay, Trial, TrialResult
+from advisor.terms.profile import Windows
+from advisor.terms.setting import Setting
+from advisor.terms.target import Target, Verdict
+from advisor.tune.budget import MOST_FAILURES_IN_A_ROW, Budget, failures_in_a_row
+from advisor.tune.case import baseline_of, case_of, over, searched
+from advisor.tune.confirmation import Step, steps_of
+from advisor.tune.ports import Clock, Ledger, Searcher
+from advisor.tune.resolve import resolve_targets
+from advisor.tune.trial import TrialRunner
+from advisor.tune.watch import Watch
+
+
+@dataclass(slots=True)
+class Conductor:
+    """Runs one job; everything it knows for longer than a trial is in the ledger."""
+
+    job: Job
+    baseline: Setting
+    windows: Windows
+    ledger: Ledger
+    searcher: Searcher
+    runner: TrialRunner
+    watch: Watch
+    clock: Clock
+    notes: list[str] = field(default_factory=list)
+
+    async def run(self) -> Advice:
+        """To the end of the job, from wherever the ledger says it stands."""
+        try:
+            await self._measure_baseline()
+            await self._search()
+            await self._confirm()
+        except Blocked as exc:
+            advice = blocked(self._case(), str(exc))
+        else:
+            advice = advise(self._case())
+        self.ledger.store_advice(self.job.id, advice)
+        return advice
+
+    async def _measure_baseline(self) -> None:
+        known = baseline_of(self._trials())
+        if known is None:
+            await self._search_trial(Phase.BASELINE, Proposal(self.baseline, "baseline"))
+        else:
+            self.searcher.tell(Proposal(known.setting, "baseline"), known.result)
+        self._refuse_unresolved()
+
+    async def _search(self) -> None:
+        budget = Budget(self.job.spec)
+        self._recall()
+        while (why := budget.why_stop(self._trials())) is None:
+            self._refuse_when_failing()
+            proposal = self.searcher.ask()
+            if proposal is None:
+                why = "The search ended because every setting of the Space was tried"
+                break
+            await self._search_trial(Phase.SEARCH, proposal)
+        self.notes.append(why)
+
+    def _recall(self) -> None:
+        """After a restart: the searcher hears again what the ledger already knows."""
+        for trial in over(self._trials()):
+            if trial.phase is Phase.SEARCH:
+                self.searcher.tell(Proposal(trial.setting, trial.origin), trial.result)
+
+    async def _confirm(self) -> None:
+        baseline = baseline_of(self._trials())
+        if baseline is None:
+            return
+        ranked = finalists(searched(self._trials()), self.job.spec, baseline)
+        for round_ in range(self.job.spec.rounds):
+            finalist = ranked[min(round_, len(ranked) - 1)] if ranked else None
+            if finalist is None and not self._baseline_could_be_proven():
+                return
+            for step in steps_of(round_, finalist, baseline.setting, self.windows, self.job.spec):
+                await self._confirm_step(step)
+            if self._is_settled(finalist):
+                return
+
+    def _is_settled(self, finalist: Trial | None) -> bool:
+        """A proven gain ends the job; that nothing gains is said only after every finalist."""
+        outcome = advise(self._case()).outcome
+        return outcome is AdviceOutcome.RECOMMENDED or (
+            finalist is None and outcome is AdviceOutcome.KEEP_CURRENT
+        )
+
+    async def _confirm_step(self, step: Step) -> None:
+        if any(step.is_done_by(trial) for trial in self._trials()):
+            return
+        self._refuse_when_failing()
+        job = self.ledger.job(self.job.id)
+        if step.window.name not in job.spent_windows:
+            self.ledger.spend(job.id, [step.window.name])
+        proposal = Proposal(step.setting, "confirmation")
+        number = self._open(Phase.CONFIRM, proposal, step.round, step.repeat)
+        result = await self.runner.confirm(
+            step.setting, job.targets, self._record(number), step.window, step.multiples
+        )
+        self._close(number, result)
+
+    async def _search_trial(self, phase: Phase, proposal: Proposal) -> None:
+        number = self._open(phase, proposal)
+        targets = self.ledger.job(self.job.id).targets
+        result = await self.runner.search(
+            proposal.setting, targets, self._record(number), self._resolve
+        )
+        trial = self._close(number, result)
+        told = effective(trial) if phase is Phase.BASELINE else proposal.setting
+        self.searcher.tell(replace(proposal, setting=told), result)
+
+    def _open(
+        self,
+        phase: Phase,
+        proposal: Proposal,
+        round_: int | None = None,
+        repeat: int | None = None,
+    ) -> int:
+        number = self.ledger.open_trial(self.job.id, phase, proposal, round_, repeat)
+        self.watch.trial_opened(number, phase, proposal.setting)
+        return number
+
+    def _close(self, number: int, result: TrialResult) -> Trial:
+        self.ledger.close_trial(self.job.id, number, result)
+        trial = self._trials()[number]
+        self.watch.trial_closed(trial)
+        return trial
+
+    def _record(self, number: int) -> Callable[[Replay], None]:
+        return lambda replay: self.ledger.add_replay(self.job.id, number, replay)
+
+    def _resolve(self, at_load: Sequence[ReplaySummary]) -> tuple[Target, ...]:
+        """The job's targets; relative ones are settled by the first trial, the baseline."""
+        targets = self.ledger.job(self.job.id).targets
+        if any(target.is_relative for target in targets):
+            targets = resolve_targets(targets, at_load)
+            self.ledger.resolve_targets(self.job.id, targets)
+        return targets
+
+    def _refuse_unresolved(self) -> None:
+        targets = self.ledger.job(self.job.id).targets
+        relative = next((t for t in targets if t.is_relative), None)
+        if relative is not None:
+            result = over(self._trials())[0].result
+            why = result.failure.message if result.failure else result.note
+            raise TargetError(
+                f"target {relative}: the baseline was not measured ({why}); "
+                "give a baseline that starts, or the limit in ms"
+            )
+
+    def _refuse_when_failing(self) -> None:
+        if failures_in_a_row(self._trials()) >= MOST_FAILURES_IN_A_ROW:
+            last = self._trials()[-1].result
+            why = last.failure.message if last.failure else last.note
+            raise Blocked(f"{MOST_FAILURES_IN_A_ROW} launches in a row failed, the last: {why}")
+
+    def _trials(self) -> list[Trial]:
+        return self.ledger.trials(self.job.id)
+
+    def _baseline_could_be_proven(self) -> bool:
+        baseline = baseline_of(self._trials())
+        measured = None if baseline is None else baseline.result.at(self.job.spec.load)
+        return measured is not None and measured.verdict is not Verdict.MISSED
+
+    def _case(self) -> Case:
+        job = self.ledger.job(self.job.id)
+        return case_of(job, self._trials(), self.ledger.scored(job.id), self.notes)

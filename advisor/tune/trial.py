@@ -1,0 +1,130 @@
+"""One trial: one launch of one setting, its replays, one outcome."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from advisor.bench.headroom import bracket
+from advisor.bench.play import Assess, Player, salt
+from advisor.measure.headroom import headroom
+from advisor.measure.measurement import measure
+from advisor.measure.summary import ReplaySummary, summarise
+from advisor.terms.errors import LaunchFailed
+from advisor.terms.job import JobSpec, Launch, Objective, Replay, TrialResult
+from advisor.terms.measurement import Measurement
+from advisor.terms.outcome import TrialState
+from advisor.terms.profile import Plan, Window, Windows
+from advisor.terms.setting import Setting
+from advisor.terms.target import Target
+from advisor.tune.ports import Bench, Server
+from advisor.tune.watch import Watch
+
+Record = Callable[[Replay], None]
+#: Makes relative targets absolute, given the baseline's replays at the job's load.
+Resolve = Callable[[Sequence[ReplaySummary]], tuple[Target, ...]]
+
+
+class VoidReplay(Exception):
+    """The load generator, not the server, spoiled a replay three times; carries the last note."""
+
+
+@dataclass(slots=True)
+class _Found:
+    """Kept when the server dies half-way: what was measured stays measured."""
+
+    launch: Launch | None = None
+    measurements: list[Measurement] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class TrialRunner:
+    """Runs trials on a bench; knows nothing of the ledger or of the search."""
+
+    bench: Bench
+    spec: JobSpec
+    windows: Windows
+    #: how to tell, for these targets, whether a replay is worth scoring
+    assess_for: Callable[[Sequence[Target]], Assess]
+    watch: Watch
+
+    async def search(
+        self, setting: Setting, targets: Sequence[Target], record: Record, resolve: Resolve
+    ) -> TrialResult:
+        """All search windows at the job's load, then at the multiples that bracket headroom."""
+        load, windows = self.spec.load, self.windows.search
+
+        async def deed(server: Server, found: _Found) -> None:
+            player = self._player(server, targets, record)
+            at_load = await self._pool(player, setting, windows, load)
+            absolute = resolve(at_load)
+
+            def judged(pool: Sequence[ReplaySummary], multiple: float) -> Measurement:
+                return measure(pool, absolute, multiple, self.spec.confidence)
+
+            async def measure_at(multiple: float) -> Measurement:
+                return judged(await self._pool(player, setting, windows, multiple), multiple)
+
+            found.measurements.append(judged(at_load, load))
+            if self.spec.objective in (Objective.HEADROOM, Objective.COST):
+                multiples = [load * multiple for multiple in self.spec.multiples]
+                found.measurements[:] = await bracket(
+                    multiples, load, found.measurements[0], measure_at
+                )
+
+        return await self._launch(setting, deed)
+
+    async def confirm(
+        self,
+        setting: Setting,
+        targets: Sequence[Target],
+        record: Record,
+        window: Window,
+        multiples: Sequence[float],
+    ) -> TrialResult:
+        """One held-out window at each multiple, on a launch of its own."""
+
+        async def deed(server: Server, found: _Found) -> None:
+            player = self._player(server, targets, record)
+            for multiple in multiples:
+                pool = await self._pool(player, setting, (window,), multiple)
+                found.measurements.append(measure(pool, targets, multiple, self.spec.confidence))
+
+        return await self._launch(setting, deed)
+
+    async def _launch(
+        self, setting: Setting, deed: Callable[[Server, _Found], Awaitable[None]]
+    ) -> TrialResult:
+        found = _Found()
+        failure, note, state = None, "", TrialState.MEASURED
+        try:
+            async with self.bench.serve(setting) as server:
+                found.launch = server.launch
+                await deed(server, found)
+        except LaunchFailed as exc:
+            failure, state = exc.failure, exc.failure.state
+        except VoidReplay as exc:
+            note, state = str(exc), TrialState.FAILED
+        points = sorted(found.measurements, key=lambda m: m.multiple)
+        bracketed = headroom(points) if points and state is TrialState.MEASURED else None
+        return TrialResult(state, failure, found.launch, tuple(points), bracketed, note)
+
+    def _player(self, server: Server, targets: Sequence[Target], record: Record) -> Player:
+        return Player(server, self.assess_for(targets), record)
+
+    async def _pool(
+        self, player: Player, setting: Setting, windows: Sequence[Window], multiple: float
+    ) -> list[ReplaySummary]:
+        """One replay of each window; raises VoidReplay when one cannot be scored."""
+        pool = []
+        for window in windows:
+            self.watch.replaying(window.name, multiple)
+            plan = Plan(
+                window=window,
+                multiple=multiple,
+                salt=salt(self.spec.seed, setting.key, window.name, multiple),
+                lead_in_ns=self.windows.gap_ns,
+            )
+            replay = await player.play(plan)
+            if not replay.outcome.is_scored:
+                raise VoidReplay(f"replay of {window.name} is {replay.outcome}: {replay.note}")
+            pool.append(summarise(replay.traces))
+        return pool
