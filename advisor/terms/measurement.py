@@ -62,6 +62,19 @@ class Measurement:
 
 
 @dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two settings on the same windows: the ratio of one percentile, ours over theirs."""
+
+    metric: Metric
+    percentile: float
+    ratio: float
+    #: two-sided interval of the ratio
+    lower_ratio: float
+    upper_ratio: float
+    pairs: int
+
+
+@dataclass(frozen=True, slots=True)
 class Headroom:
     """The largest multiple that meets every target lies in [low, high]; None = not bracketed."""
 
