@@ -1,0 +1,101 @@
+"""Bounds on a share when the samples are not independent.
+
+One stalled step delays every stream at once and a queue carries its wait forward, so the units
+are blocks of time, not samples. The method is Korn and Graubard's ("Confidence intervals for
+proportions with small expected number of positive counts estimated from survey data", Survey
+Methodology 24, 1998): the linearised variance of the ratio over blocks gives a design effect,
+that an effective sample size, and Clopper and Pearson's exact bound (Biometrika 26, 1934) is
+taken at that size. Neighbouring blocks of one replay are correlated, so their lag-1 covariance
+is added (Newey and West, Econometrica 55, 1987).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import special, stats
+
+from advisor.terms.traces import Int64
+
+
+class ShareBounds(NamedTuple):
+    """A share with its one-sided bounds, all 0..1."""
+
+    share: float
+    lower: float
+    upper: float
+
+
+def share_bounds(over: Int64, total: Int64, confidence: float, deff: float) -> ShareBounds:
+    """Bounds on a share from int64[B] blocks, each one-sided at `confidence` (0.5..1).
+
+    `deff` is the design effect, see `design_effect`; values under 1 count as 1, since fewer
+    samples than blocks suggest is never claimed. Raises ValueError without samples.
+    """
+    _check(over, total)
+    return bounds_at(int(over.sum()), int(total.sum()), int((total > 0).sum()), confidence, deff)
+
+
+def bounds_at(k: int, n: int, blocks: int, confidence: float, deff: float) -> ShareBounds:
+    """`share_bounds` for k of n samples in so many non-empty blocks."""
+    if not 0.5 < confidence < 1:
+        raise ValueError(f"confidence {confidence} must be above 0.5 and below 1")
+    share = k / n
+    if blocks < 2:
+        return ShareBounds(share, 0.0, 1.0)  # one block tells nothing of how blocks differ
+    size = effective_size(n, blocks, confidence, deff)
+    return ShareBounds(
+        share,
+        _lower(share * size, size, confidence),
+        _upper(share * size, size, confidence),
+    )
+
+
+def effective_size(n: int, blocks: int, confidence: float, deff: float) -> float:
+    """How many independent samples the n are worth.
+
+    n / deff, reduced once more because the design effect itself is known only from
+    `blocks` - 1 degrees of freedom (Korn and Graubard's t adjustment).
+    """
+    if n < 2:
+        return float(n)
+    independent = float(stats.t.ppf(confidence, n - 1))
+    clustered = float(stats.t.ppf(confidence, blocks - 1))
+    return n / max(deff, 1.0) * (independent / clustered) ** 2
+
+
+def _lower(k: float, size: float, confidence: float) -> float:
+    return 0.0 if k <= 0 else float(special.betaincinv(k, size - k + 1, 1 - confidence))
+
+
+def _upper(k: float, size: float, confidence: float) -> float:
+    return 1.0 if k >= size else float(special.betaincinv(k + 1, size - k, confidence))
+
+
+def design_effect(over: Int64, total: Int64, replay: Int64) -> float:
+    """How many times larger the share's variance is than independent samples' would be.
+
+    int64[B] each: samples over the limit, samples, and the replay that the block belongs to;
+    blocks of one replay stand in order of time. 1 when the share is 0 or 1: such a sample says
+    nothing of how exceedances cluster. Raises ValueError without samples.
+    """
+    _check(over, total)
+    kept = total > 0
+    over, total, replay = over[kept], total[kept], replay[kept]
+    n, blocks = int(total.sum()), len(total)
+    share = over.sum() / n
+    if blocks < 2 or share in (0.0, 1.0):
+        return 1.0
+    residual = over - share * total
+    neighbours = replay[1:] == replay[:-1]
+    covariance = float((residual[1:] * residual[:-1])[neighbours].sum())
+    # twice the lag-1 covariance at Bartlett's weight of a half; a negative one earns nothing
+    spread = float((residual**2).sum()) + max(covariance, 0.0)
+    variance = blocks / (blocks - 1) * spread / n**2
+    return max(float(variance / (share * (1 - share) / n)), 1.0)
+
+
+def _check(over: Int64, total: Int64) -> None:
+    if np.any(over < 0) or np.any(over > total):
+        raise ValueError("a block has fewer than no, or more than all, of its samples over")
+    if total.sum() == 0:
+        raise ValueError("no samples")

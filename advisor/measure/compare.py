@@ -1,0 +1,77 @@
+"""Two settings side by side: the ratio of one percentile over paired launches."""
+
+import math
+from collections.abc import Sequence
+from enum import StrEnum
+
+import numpy as np
+from scipy import stats
+
+from advisor.measure.curves import Curves, pool
+from advisor.measure.judge import nearest_rank
+from advisor.terms.measurement import Comparison
+from advisor.terms.target import Metric
+
+#: With fewer the spread between launches is not known well enough to claim an interval.
+LEAST_PAIRS = 3
+
+
+class Difference(StrEnum):
+    """What a comparison shows of ours against theirs."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    NOT_SHOWN = "no difference shown"
+
+
+def compare(
+    pairs: Sequence[tuple[Curves, Curves]], metric: Metric, percentile: float, confidence: float
+) -> Comparison | None:
+    """Ours over theirs for a latency percentile (50..100), two-sided at `confidence` (0..1).
+
+    Each pair is one window replayed on two fresh launches, one per setting; pairs are the
+    replicates. A t interval on the logarithm of the ratio, since latencies differ by factors.
+    None with fewer than three pairs, or where a percentile is missing, infinite or zero, since no
+    ratio exists then. Raises ValueError for the error rate, which has no percentile.
+    """
+    if metric is Metric.ERRORS:
+        raise ValueError("errors is a rate; only latencies are compared by a percentile")
+    if len(pairs) < LEAST_PAIRS:
+        return None
+    logs = [
+        _log_ratio(*(_percentile(side, metric, percentile) for side in pair)) for pair in pairs
+    ]
+    if any(log is None for log in logs):
+        return None
+    ratios = np.array(logs, dtype=np.float64)
+    mean = float(ratios.mean())
+    error = float(ratios.std(ddof=1)) / math.sqrt(len(ratios))
+    reach = float(stats.t.ppf((1 + confidence) / 2, len(ratios) - 1)) * error
+    return Comparison(
+        metric=metric,
+        percentile=percentile,
+        ratio=math.exp(mean),
+        lower_ratio=math.exp(mean - reach),
+        upper_ratio=math.exp(mean + reach),
+        pairs=len(pairs),
+    )
+
+
+def difference(comparison: Comparison) -> Difference:
+    """FASTER or SLOWER only when the whole interval lies on one side of 1."""
+    if comparison.upper_ratio < 1:
+        return Difference.FASTER
+    return Difference.SLOWER if comparison.lower_ratio > 1 else Difference.NOT_SHOWN
+
+
+def _percentile(replay: Curves, metric: Metric, percentile: float) -> float | None:
+    values = pool([replay], metric).values
+    if len(values) == 0:
+        return None
+    return float(values[nearest_rank(1 - percentile / 100, len(values))])
+
+
+def _log_ratio(ours: float | None, theirs: float | None) -> float | None:
+    if ours is None or theirs is None or not all(0 < v < math.inf for v in (ours, theirs)):
+        return None
+    return math.log(ours / theirs)

@@ -1,0 +1,193 @@
+"""What each metric means: the one place for the formulas.
+
+All are computed over the counted requests of one replay, followed to their end even where that
+lies beyond the window. A request whose status is not OK is a miss: its TTFT, TPOT and E2E are
++inf, and every token it still owed is one infinite gap, so that a server cannot improve its
+percentiles by failing the slow requests.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.terms.target import Metric
+from advisor.terms.traces import MISSING, Int64, RequestStatus, Traces
+
+Float64 = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """One metric in words, for reports and documentation."""
+
+    metric: Metric
+    unit: str
+    formula: str
+    #: where other load generators mean something else by the same name
+    elsewhere: str
+
+
+DEFINITIONS = (
+    Definition(
+        Metric.TTFT,
+        "ms per request",
+        "planned send time to the first event that carries a generated token, on any channel",
+        "most tools start at the real send time, which hides waiting inside the client; vLLM's "
+        "benchmark also ends at a chunk that has no text, such as a role-only one",
+    ),
+    Definition(
+        Metric.ITL,
+        "ms per gap, gaps of all requests pooled",
+        "time between two successive token-carrying events of one request",
+        "GuideLLM, AIPerf and GenAI-Perf report a mean per request under this name, in which a "
+        "stall in mid-stream disappears; AIPerf calls this one inter-chunk latency",
+    ),
+    Definition(
+        Metric.TOKEN_ITL,
+        "ms per token, tokens of all requests pooled",
+        "each gap divided by the tokens in its later event, counted once per such token",
+        "inference-perf counts the gap once and then zeros for the event's other tokens; equal "
+        "to ITL when every event carries one token",
+    ),
+    Definition(
+        Metric.TPOT,
+        "ms per token, one value per request of two tokens or more",
+        "(last token event - first token event) / (tokens received - 1)",
+        "GuideLLM's includes TTFT; vLLM's benchmark counts a one-token request as 0",
+    ),
+    Definition(
+        Metric.E2E,
+        "ms per request",
+        "planned send time to the last token event",
+        "most tools start at the real send time",
+    ),
+    Definition(
+        Metric.ERRORS,
+        "% of requests",
+        "requests that did not end OK: refused, reset, timed out, HTTP error, error in the "
+        "stream, ended early, or still open when the replay was stopped",
+        "most tools leave failed requests out of every statistic",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Samples:
+    """k samples of one metric from one replay."""
+
+    #: float64[k], ns and +inf for what never came; for errors 1 (failed) or 0
+    values: Float64
+    #: int64[k], which moment of the window the sample belongs to, in [start, end)
+    moment_ns: Int64
+    #: int64[k], which of the counted requests (0 the first of them)
+    request: Int64
+
+
+def samples(metric: Metric, traces: Traces) -> Samples:
+    """The samples of one metric.
+
+    Per-request metrics belong to the moment of the planned arrival, gaps to the moment they
+    ended, clamped into the window. Raises ValueError when a request's events run back in time.
+    """
+    match metric:
+        case Metric.TTFT:
+            return _per_request(traces, _first_event(traces) - traces.planned_ns)
+        case Metric.E2E:
+            return _per_request(traces, _last_event(traces) - traces.planned_ns)
+        case Metric.TPOT:
+            return _tpot(traces)
+        case Metric.ITL:
+            return _gaps(traces, per_token=False)
+        case Metric.TOKEN_ITL:
+            return _gaps(traces, per_token=True)
+        case Metric.ERRORS:
+            failed = (traces.status != RequestStatus.OK).astype(np.float64)
+            return _at_arrival(traces, failed)
+
+
+def received_tokens(traces: Traces) -> Int64:
+    """int64[n], output tokens that arrived."""
+    running = np.concatenate(([0], np.cumsum(traces.event_tokens, dtype=np.int64)))
+    received: Int64 = running[traces.event_offsets[1:]] - running[traces.event_offsets[:-1]]
+    return received
+
+
+def request_of_event(traces: Traces) -> Int64:
+    """int64[m], the request that each event belongs to."""
+    owner: Int64 = np.repeat(np.arange(len(traces)), np.diff(traces.event_offsets))
+    return owner
+
+
+def _first_event(traces: Traces) -> Float64:
+    return _event_at(traces, traces.event_offsets[:-1])
+
+
+def _last_event(traces: Traces) -> Float64:
+    return _event_at(traces, traces.event_offsets[1:] - 1)
+
+
+def _event_at(traces: Traces, position: Int64) -> Float64:
+    """float64[n], the time of one event per request, +inf where the request has none."""
+    times = np.full(len(traces), np.inf)
+    has_event = np.diff(traces.event_offsets) > 0
+    times[has_event] = traces.event_ns[position[has_event]]
+    return times
+
+
+def _per_request(traces: Traces, values: Float64) -> Samples:
+    return _at_arrival(traces, np.where(traces.status == RequestStatus.OK, values, np.inf))
+
+
+def _at_arrival(traces: Traces, values: Float64) -> Samples:
+    """One sample per counted request, at its planned arrival."""
+    counted = traces.counted
+    moments = _into_window(traces, traces.planned_ns[counted])
+    return Samples(values[counted], moments, np.arange(len(moments), dtype=np.int64))
+
+
+def _tpot(traces: Traces) -> Samples:
+    """A request of one token has no pace: it is left out unless it failed."""
+    tokens = received_tokens(traces)
+    failed = traces.status != RequestStatus.OK
+    span = np.full(len(traces), np.inf)
+    paced = ~failed & (tokens > 1)
+    span[paced] = (_last_event(traces) - _first_event(traces))[paced] / (tokens[paced] - 1)
+    every = _at_arrival(traces, span)
+    kept = (failed | paced)[traces.counted]
+    return Samples(every.values[kept], every.moment_ns[kept], every.request[kept])
+
+
+def _gaps(traces: Traces, *, per_token: bool) -> Samples:
+    """Finite gaps between events, and one infinite gap per token that a failed request owed.
+
+    The tokens of a request's first event have no gap before them and give no sample.
+    """
+    owner, rank = request_of_event(traces), np.cumsum(traces.counted) - 1
+    within = (owner[1:] == owner[:-1]) & traces.counted[owner[1:]]
+    gaps = np.diff(traces.event_ns)[within].astype(np.float64)
+    if (gaps < 0).any():
+        raise ValueError("traces: the events of a request are not in order of time")
+    ended, request = traces.event_ns[1:][within], rank[owner[1:][within]]
+    if per_token:
+        carried = traces.event_tokens[1:][within].astype(np.int64)
+        gaps, ended, request = (np.repeat(c, carried) for c in (gaps / carried, ended, request))
+    owed, failed_at = _owed(traces)
+    return Samples(
+        np.concatenate((gaps, np.full(owed.sum(), np.inf))),
+        _into_window(traces, np.concatenate((ended, np.repeat(failed_at, owed)))),
+        np.concatenate((request, np.repeat(rank, owed))),
+    )
+
+
+def _owed(traces: Traces) -> tuple[Int64, Int64]:
+    """int64[n], tokens that counted requests failed to deliver; int64[n], when they failed."""
+    missing = np.maximum(traces.output_tokens - received_tokens(traces), 0)
+    failed = traces.counted & (traces.status != RequestStatus.OK)
+    ended = np.where(traces.end_ns == MISSING, traces.planned_ns, traces.end_ns)
+    return np.where(failed, missing, 0), ended
+
+
+def _into_window(traces: Traces, moments: Int64) -> Int64:
+    clamped: Int64 = np.clip(moments, traces.window_start_ns, traces.window_end_ns - 1)
+    return clamped

@@ -1,0 +1,158 @@
+"""One target held against pooled replays.
+
+The test is on the share of samples over the limit; the percentile's bounds are the same test
+turned round (Woodruff, Journal of the American Statistical Association 47, 1952), so that the
+target is met exactly when the upper bound of the percentile is within the limit.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from advisor.measure.bounds import bounds_at, design_effect
+from advisor.measure.curves import Curves, Pool, pool
+from advisor.terms.measurement import Judgement
+from advisor.terms.target import Metric, Target, Verdict
+
+#: The design effect is taken at the target percentile and at these parts of its allowed share,
+#: the largest counts: exceedances further out come in fewer, tighter clumps, and a limit that
+#: nothing exceeds shows no clumps at all.
+CLUMP_PARTS = (1.0, 0.5, 0.25)
+
+
+def judge(replays: Sequence[Curves], target: Target, confidence: float) -> Judgement:
+    """Judge a target at a one-sided level (0.5..1).
+
+    MET when the upper bound of the share over the limit is at most the allowed share, MISSED when
+    the lower bound is above it, else UNDECIDED; no samples decide nothing. Raises ValueError for
+    a target that is still relative to a baseline, or no replay.
+    """
+    if target.is_relative:
+        raise ValueError(f"{target} is relative to a baseline and must be resolved first")
+    sample = pool(replays, target.metric)
+    if not len(sample):
+        return _without_samples(target, confidence)
+    rate = target.metric is Metric.ERRORS
+    test = _test(sample, target, confidence)
+    shares = bounds_at(
+        int(sample.over(_limit(target)).sum()), test.n, test.blocks, confidence, test.deff
+    )
+    lower, estimate, upper = (
+        (shares.lower * 100, shares.share * 100, shares.upper * 100)
+        if rate
+        else (value / 1e6 for value in _percentile_bounds(sample, test))
+    )
+    return Judgement(
+        target=target,
+        verdict=_verdict(shares.lower, shares.upper, target.allowed_share),
+        estimate=estimate,
+        lower=lower,
+        upper=upper,
+        share_over=shares.share,
+        share_over_lower=shares.lower,
+        share_over_upper=shares.upper,
+        samples=test.n,
+        blocks=test.blocks,
+        confidence=confidence,
+    )
+
+
+def _verdict(lower: float, upper: float, allowed: float) -> Verdict:
+    if upper <= allowed:
+        return Verdict.MET
+    return Verdict.MISSED if lower > allowed else Verdict.UNDECIDED
+
+
+def _without_samples(target: Target, confidence: float) -> Judgement:
+    return Judgement(
+        target=target,
+        verdict=Verdict.UNDECIDED,
+        estimate=None,
+        lower=None,
+        upper=None,
+        share_over=None,
+        share_over_lower=None,
+        share_over_upper=None,
+        samples=0,
+        blocks=0,
+        confidence=confidence,
+    )
+
+
+def nearest_rank(allowed_share: float, n: int) -> int:
+    """0-based rank of the percentile: the least value with at most that share of n above it."""
+    return n - 1 - math.floor(round(allowed_share * n, 9))
+
+
+def _limit(target: Target) -> float:
+    """In the unit of the samples: a failed request is a 1 among zeros."""
+    return 0.5 if target.metric is Metric.ERRORS else float(target.limit_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Test:
+    """The share test, with everything in it but the number of exceedances."""
+
+    n: int
+    blocks: int
+    deff: float
+    allowed: float
+    confidence: float
+
+    def met(self, k: int) -> bool:
+        bounds = bounds_at(k, self.n, self.blocks, self.confidence, self.deff)
+        return bounds.upper <= self.allowed
+
+    def missed(self, k: int) -> bool:
+        bounds = bounds_at(k, self.n, self.blocks, self.confidence, self.deff)
+        return bounds.lower > self.allowed
+
+
+def _test(sample: Pool, target: Target, confidence: float) -> _Test:
+    rate = target.metric is Metric.ERRORS
+    deff = (
+        design_effect(sample.over(_limit(target)), sample.totals, sample.replay)
+        if rate
+        else tail_design_effect(sample, target.allowed_share)
+    )
+    blocks = int((sample.totals > 0).sum())
+    return _Test(len(sample), blocks, deff, target.allowed_share, confidence)
+
+
+def tail_design_effect(sample: Pool, allowed_share: float) -> float:
+    """The design effect of a latency's tail; it does not depend on the limit that is judged.
+
+    Were it taken at the limit itself, the bound could fall while exceedances rise, and a looser
+    limit could fail where a tighter one passes.
+    """
+    return max(_design_effect_at(sample, allowed_share * part) for part in CLUMP_PARTS)
+
+
+def _design_effect_at(sample: Pool, share: float) -> float:
+    value = float(sample.values[nearest_rank(share, len(sample))])
+    over = sample.over(value)
+    if not over.any():
+        # many equal values reach the end of the sample: what clumps is reaching them
+        over = sample.over(math.nextafter(value, -math.inf))
+    return design_effect(over, sample.totals, sample.replay)
+
+
+def _percentile_bounds(sample: Pool, test: _Test) -> tuple[float, float, float]:
+    """(lower, estimate, upper) in ns: the limits between which the verdict is undecided."""
+    values, n = sample.values, test.n
+    most = _last(test.met, n)  # exceedances with which a limit is still met
+    least = _last(lambda k: not test.missed(k), n) + 1  # and is first missed
+    return (
+        float(values[n - least]) if least <= n else 0.0,
+        float(values[nearest_rank(test.allowed, n)]),
+        float(values[n - 1 - most]) if most >= 0 else math.inf,
+    )
+
+
+def _last(holds: Callable[[int], bool], n: int) -> int:
+    """The largest k in 0..n for which a condition that only ever turns false holds, else -1."""
+    low, high = -1, n + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low

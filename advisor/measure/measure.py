@@ -1,0 +1,69 @@
+"""Replays at one load multiple, pooled into a Measurement."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.measure.curves import Curves, pool
+from advisor.measure.judge import judge, nearest_rank
+from advisor.terms.measurement import Measurement, Percentiles
+from advisor.terms.target import Metric, Target
+
+
+def measure(
+    replays: Sequence[Curves], targets: Sequence[Target], multiple: float, confidence: float
+) -> Measurement:
+    """Pool replays and judge every target at a one-sided level (0.5..1).
+
+    Rates are over the windows' time. A metric without samples has no percentiles. Raises
+    ValueError when there is no counted request, since then there is no error rate either.
+    """
+    requests = sum(replay.requests for replay in replays)
+    if requests == 0:
+        raise ValueError("nothing to measure: no counted request in any replay")
+    seconds = sum(replay.window_ns for replay in replays) / 1e9
+    failed = sum(int(replay.failed.sum()) for replay in replays)
+    good = sum(int(good_requests(replay, targets).sum()) for replay in replays)
+    return Measurement(
+        multiple=multiple,
+        percentiles=tuple(found for m in Metric if (found := percentiles(replays, m))),
+        judgements=tuple(judge(replays, target, confidence) for target in targets),
+        output_tokens_per_s=sum(replay.output_tokens for replay in replays) / seconds,
+        total_tokens_per_s=sum(replay.total_tokens for replay in replays) / seconds,
+        goodput_rps=good / seconds,
+        error_rate=failed / requests,
+        requests=requests,
+        replays=len(replays),
+    )
+
+
+def percentiles(replays: Sequence[Curves], metric: Metric) -> Percentiles | None:
+    """Nearest-rank percentiles of the pooled samples; None for errors or without samples."""
+    if metric is Metric.ERRORS:
+        return None
+    values = pool(replays, metric).values
+    n = len(values)
+    if n == 0:
+        return None
+    p50, p95, p99 = (float(values[nearest_rank(share, n)]) / 1e6 for share in (0.5, 0.05, 0.01))
+    return Percentiles(metric, p50, p95, p99, n)
+
+
+def good_requests(replay: Curves, targets: Sequence[Target]) -> NDArray[np.bool_]:
+    """bool[requests]: did not fail, and meets every latency target by its own samples.
+
+    One value decides TTFT, TPOT and E2E; for the gap metrics the request's own percentile does.
+    A request without samples of a metric (one token has no gap) is not held against it. The
+    error rate is no property of one request and plays no part.
+    """
+    good = ~replay.failed
+    for target in targets:
+        if target.metric is Metric.ERRORS:
+            continue
+        curve = replay.by_metric[target.metric]
+        over = curve.request[curve.values > target.limit_ns]
+        own = np.bincount(curve.request, minlength=replay.requests)
+        exceeding = np.bincount(over, minlength=replay.requests)
+        good &= exceeding <= np.floor(np.round(own * target.allowed_share, 9))
+    return good
