@@ -2,39 +2,11 @@
 
 from collections.abc import Sequence
 
+from advisor.measure.headroom import worst_excess
 from advisor.terms.job import JobSpec, Objective, Phase, Trial, TrialResult
 from advisor.terms.outcome import TrialState
 from advisor.terms.setting import Setting
-from advisor.terms.target import Metric, Target, Verdict
-
-#: A relative excess is capped here: a limit missed by failures is infinitely far off, and a
-#: sampler cannot learn from infinity.
-MOST_EXCESS = 10.0
-
-
-def excess(result: TrialResult, load: float, targets: Sequence[Target]) -> tuple[float, ...]:
-    """Per target how far the estimate at the job's load lies over the limit, relative to it.
-
-    0.25 means a quarter over, negative means inside; capped to +-10. A target without samples
-    counts as missed by all: a missing metric never passes.
-    """
-    measurement = result.at(load)
-    judged = {} if measurement is None else {j.target: j for j in measurement.judgements}
-    values = []
-    for target in targets:
-        judgement = judged.get(target)
-        if judgement is None or judgement.estimate is None:
-            values.append(MOST_EXCESS)
-            continue
-        limit = target.limit if target.metric is Metric.ERRORS else target.limit_ns / 1e6
-        values.append(_relative(judgement.estimate, limit))
-    return tuple(values)
-
-
-def _relative(estimate: float, limit: float) -> float:
-    if limit == 0:
-        return 0.0 if estimate == 0 else MOST_EXCESS
-    return min(max(estimate / limit - 1, -MOST_EXCESS), MOST_EXCESS)
+from advisor.terms.target import Verdict
 
 
 def score(result: TrialResult, spec: JobSpec) -> float | None:
@@ -51,10 +23,7 @@ def score(result: TrialResult, spec: JobSpec) -> float | None:
             return at_load.output_tokens_per_s
         case Objective.LATENCY:
             # the target nearest to its limit, or furthest over it, is the one that matters
-            targets = [
-                j.target for j in at_load.judgements if j.target.metric is not Metric.ERRORS
-            ]
-            return -max(excess(result, spec.load, targets))
+            return -worst_excess(at_load)
         case Objective.COST:
             headroom = 1.0 if result.headroom is None else result.headroom.estimate
             return headroom * at_load.total_tokens_per_s
@@ -68,8 +37,7 @@ def is_eligible(setting: Setting, baseline: Setting, accept_precision_change: bo
 def candidates(trials: Sequence[Trial], spec: JobSpec, baseline: Setting) -> list[Trial]:
     """Measured, eligible, and not proven to miss at the job's load; best first.
 
-    Equal scores: the one with fewer preemption-free surprises is not knowable here, so the
-    smaller change against the baseline goes first, then the earlier trial.
+    Of equal scores the smaller change against the baseline goes first, then the earlier trial.
     """
     found = [
         trial

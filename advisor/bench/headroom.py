@@ -1,10 +1,10 @@
 """Headroom inside one launch: at which load multiples to replay, after the job's own."""
 
-import math
 from collections.abc import Awaitable, Callable, Sequence
 
+from advisor.measure.headroom import worst_excess
 from advisor.terms.measurement import Measurement
-from advisor.terms.target import Metric, Verdict
+from advisor.terms.target import Verdict
 
 #: Replays every search window at one multiple and judges the pool; None when it was void.
 MeasureAt = Callable[[float], Awaitable[Measurement | None]]
@@ -37,15 +37,4 @@ async def bracket(
 def _goes_up(measurement: Measurement) -> bool:
     if measurement.verdict is not Verdict.UNDECIDED:
         return measurement.verdict is Verdict.MET
-    return worst_ratio(measurement) <= 1
-
-
-def worst_ratio(measurement: Measurement) -> float:
-    """The largest estimate / limit over the time targets; inf without samples."""
-    ratios = [0.0]
-    for judgement in measurement.judgements:
-        if judgement.target.metric is Metric.ERRORS:
-            continue
-        estimate = math.inf if judgement.estimate is None else judgement.estimate
-        ratios.append(estimate / (judgement.target.limit_ns / 1e6))
-    return max(ratios)
+    return worst_excess(measurement) <= 0

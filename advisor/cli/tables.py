@@ -116,15 +116,12 @@ def _evidence_table(advice: Advice, label: str) -> Table:
     for target in _targets(arms):
         table.add_row(str(target), *(_bounded(arm.measurement, target) for _, arm in arms))
     table.add_row("headroom", *(str(arm.headroom or "-") for _, arm in arms))
-    for name, read in _RATES:
-        table.add_row(name, *(read(m) if (m := arm.measurement) else "-" for _, arm in arms))
+    measured = [arm.measurement for _, arm in arms]
+    tokens = [f"{m.output_tokens_per_s:.0f}" if m else "-" for m in measured]
+    goodput = [f"{m.goodput_rps:.2f}" if m else "-" for m in measured]
+    table.add_row("output tokens/s", *tokens)
+    table.add_row("goodput requests/s", *goodput)
     return table
-
-
-_RATES = (
-    ("output tokens/s", lambda m: f"{m.output_tokens_per_s:.0f}"),
-    ("goodput requests/s", lambda m: f"{m.goodput_rps:.2f}"),
-)
 
 
 def _targets(arms: Sequence[tuple[str, Evidence]]) -> list[Target]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from advisor.advice.advise import Case
 from advisor.advice.choose import effective
 from advisor.measure.headroom import headroom
-from advisor.measure.measurement import measure
+from advisor.measure.measure import measure
 from advisor.terms.job import Job, Phase, Trial
 from advisor.terms.outcome import TrialState
 from advisor.terms.target import Target
@@ -79,7 +79,7 @@ def _again(
     if trial.result.state is not TrialState.MEASURED:
         return trial
     multiples = sorted({replay.multiple for replay in scored})
-    pools = {m: [s.summary for s in scored if s.multiple == m] for m in multiples}
+    pools = {m: [s.curves for s in scored if s.multiple == m] for m in multiples}
     points = tuple(measure(pools[m], targets, m, confidence) for m in multiples)
     bracketed = headroom(points) if points else None
     return replace(trial, result=replace(trial.result, measurements=points, headroom=bracketed))

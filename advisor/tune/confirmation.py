@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from advisor.advice.confirm import Arm, Round, time_targets
 from advisor.measure.compare import compare
 from advisor.measure.looks import level
-from advisor.measure.measurement import measure
+from advisor.measure.measure import measure
 from advisor.terms.job import JobSpec, Phase, Trial
 from advisor.terms.measurement import Comparison, Measurement
 from advisor.terms.outcome import TrialState
@@ -54,7 +54,7 @@ def claim_multiple(finalist: Trial | None, spec: JobSpec) -> float:
 
 def round_windows(windows: Windows, spec: JobSpec, round_: int) -> tuple[Window, ...]:
     """The held-out windows of one round, spread over the whole profile."""
-    return windows.held_out[round_ :: spec.rounds]
+    return windows.held_out[round_ * spec.windows : (round_ + 1) * spec.windows]
 
 
 def steps_of(
@@ -136,7 +136,7 @@ def pooled(
     spec: JobSpec,
 ) -> Measurement | None:
     """All launches of one setting at one multiple, judged together; None without replays."""
-    pool = [s.summary for t in trials for s in scored.get(t.number, ()) if s.multiple == multiple]
+    pool = [s.curves for t in trials for s in scored.get(t.number, ()) if s.multiple == multiple]
     if not pool:
         return None
     return measure(pool, targets, multiple, level(spec.confidence, claims(spec)))
@@ -165,7 +165,7 @@ def _comparisons(
 ) -> tuple[Comparison, ...]:
     by_window = [_by_window(arm, scored, spec.load) for arm in (ours, theirs)]
     shared = sorted(by_window[0].keys() & by_window[1].keys())
-    pairs = [(by_window[0][w].summary, by_window[1][w].summary) for w in shared]
+    pairs = [(by_window[0][w].curves, by_window[1][w].curves) for w in shared]
     found = (
         compare(pairs, t.metric, t.percentile, spec.confidence)
         for t in time_targets(targets)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from advisor.advice.advise import Case, advise, blocked
 from advisor.advice.choose import effective, finalists
-from advisor.measure.summary import ReplaySummary
+from advisor.measure.curves import Curves
 from advisor.terms.advice import Advice, AdviceOutcome
 from advisor.terms.errors import Blocked, TargetError
 from advisor.terms.job import Job, Phase, Proposal, Replay, Trial, TrialResult
@@ -21,7 +21,7 @@ from advisor.terms.target import Target, Verdict
 from advisor.tune.budget import MOST_FAILURES_IN_A_ROW, Budget, failures_in_a_row
 from advisor.tune.case import baseline_of, case_of, over, searched
 from advisor.tune.confirmation import Step, steps_of
-from advisor.tune.ports import Clock, Ledger, Searcher
+from advisor.tune.ports import Ledger, Searcher
 from advisor.tune.resolve import resolve_targets
 from advisor.tune.trial import TrialRunner
 from advisor.tune.watch import Watch
@@ -38,7 +38,6 @@ class Conductor:
     searcher: Searcher
     runner: TrialRunner
     watch: Watch
-    clock: Clock
     notes: list[str] = field(default_factory=list)
 
     async def run(self) -> Advice:
@@ -145,7 +144,7 @@ class Conductor:
     def _record(self, number: int) -> Callable[[Replay], None]:
         return lambda replay: self.ledger.add_replay(self.job.id, number, replay)
 
-    def _resolve(self, at_load: Sequence[ReplaySummary]) -> tuple[Target, ...]:
+    def _resolve(self, at_load: Sequence[Curves]) -> tuple[Target, ...]:
         """The job's targets; relative ones are settled by the first trial, the baseline."""
         targets = self.ledger.job(self.job.id).targets
         if any(target.is_relative for target in targets):

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from advisor.measure.summary import ReplaySummary
+from advisor.measure.curves import Curves
 from advisor.terms.advice import Advice
 from advisor.terms.job import (
     EngineInfo,
@@ -34,7 +34,7 @@ class Scored:
 
     window: str
     multiple: float
-    summary: ReplaySummary
+    curves: Curves
 
 
 #: Called with the share of the replay that is done, 0..1.
@@ -128,9 +128,3 @@ class Ledger(Protocol):
     def store_advice(self, job_id: str, advice: Advice) -> None:
         """Ends the job."""
         ...
-
-
-class Clock(Protocol):
-    """Monotonic seconds."""
-
-    def now(self) -> float: ...

@@ -1,15 +1,15 @@
 """Targets as asked become targets that can be judged."""
 
+import math
 from collections.abc import Sequence
 
-from advisor.measure.summary import ReplaySummary, pooled_percentile_ns
+from advisor.measure.curves import Curves, pool
+from advisor.measure.judge import nearest_rank
 from advisor.terms.errors import TargetError
 from advisor.terms.target import Target
 
 
-def resolve_targets(
-    targets: Sequence[Target], baseline: Sequence[ReplaySummary]
-) -> tuple[Target, ...]:
+def resolve_targets(targets: Sequence[Target], baseline: Sequence[Curves]) -> tuple[Target, ...]:
     """Limits relative to the baseline's estimate become absolute, once and for the whole job.
 
     Raises TargetError when the baseline gives no finite estimate to multiply.
@@ -17,10 +17,11 @@ def resolve_targets(
     return tuple(_absolute(t, baseline) if t.is_relative else t for t in targets)
 
 
-def _absolute(target: Target, baseline: Sequence[ReplaySummary]) -> Target:
-    assert target.percentile is not None  # only a rate has none, and a rate is never relative
-    estimate_ns = pooled_percentile_ns(baseline, target.metric, target.percentile)
-    if estimate_ns is None or estimate_ns == float("inf"):
+def _absolute(target: Target, baseline: Sequence[Curves]) -> Target:
+    values = pool(baseline, target.metric).values
+    rank = nearest_rank(target.allowed_share, len(values)) if len(values) else None
+    estimate_ns = math.inf if rank is None else float(values[rank])
+    if math.isinf(estimate_ns):
         raise TargetError(
             f"target {target}: the baseline gives no finite {target.metric} "
             f"p{target.percentile:g} to take it from; give the limit in ms"

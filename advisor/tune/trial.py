@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 from advisor.bench.headroom import bracket
 from advisor.bench.play import Assess, Player, salt
+from advisor.measure.curves import Curves, curves
 from advisor.measure.headroom import headroom
-from advisor.measure.measurement import measure
-from advisor.measure.summary import ReplaySummary, summarise
+from advisor.measure.measure import measure
 from advisor.terms.errors import LaunchFailed
 from advisor.terms.job import JobSpec, Launch, Objective, Replay, TrialResult
 from advisor.terms.measurement import Measurement
@@ -20,7 +20,7 @@ from advisor.tune.watch import Watch
 
 Record = Callable[[Replay], None]
 #: Makes relative targets absolute, given the baseline's replays at the job's load.
-Resolve = Callable[[Sequence[ReplaySummary]], tuple[Target, ...]]
+Resolve = Callable[[Sequence[Curves]], tuple[Target, ...]]
 
 
 class VoidReplay(Exception):
@@ -57,7 +57,7 @@ class TrialRunner:
             at_load = await self._pool(player, setting, windows, load)
             absolute = resolve(at_load)
 
-            def judged(pool: Sequence[ReplaySummary], multiple: float) -> Measurement:
+            def judged(pool: Sequence[Curves], multiple: float) -> Measurement:
                 return measure(pool, absolute, multiple, self.spec.confidence)
 
             async def measure_at(multiple: float) -> Measurement:
@@ -112,7 +112,7 @@ class TrialRunner:
 
     async def _pool(
         self, player: Player, setting: Setting, windows: Sequence[Window], multiple: float
-    ) -> list[ReplaySummary]:
+    ) -> list[Curves]:
         """One replay of each window; raises VoidReplay when one cannot be scored."""
         pool = []
         for window in windows:
@@ -126,5 +126,5 @@ class TrialRunner:
             replay = await player.play(plan)
             if not replay.outcome.is_scored:
                 raise VoidReplay(f"replay of {window.name} is {replay.outcome}: {replay.note}")
-            pool.append(summarise(replay.traces))
+            pool.append(curves(replay.traces))
         return pool
