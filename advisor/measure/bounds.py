@@ -12,7 +12,7 @@ is added (Newey and West, Econometrica 55, 1987).
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from advisor.terms.traces import Int64
 
@@ -28,38 +28,36 @@ class ShareBounds(NamedTuple):
 def share_bounds(over: Int64, total: Int64, confidence: float, deff: float) -> ShareBounds:
     """Bounds on a share from int64[B] blocks, each one-sided at `confidence` (0.5..1).
 
-    `deff` is the design effect, see `design_effect`; values under 1 count as 1, since fewer
-    samples than blocks suggest is never claimed. Raises ValueError without samples.
+    `deff` is the design effect, see `design_effect`; under 1 it counts as 1, since no sample is
+    worth more than itself. Raises ValueError without samples.
     """
     _check(over, total)
-    return bounds_at(int(over.sum()), int(total.sum()), int((total > 0).sum()), confidence, deff)
-
-
-def bounds_at(k: int, n: int, blocks: int, confidence: float, deff: float) -> ShareBounds:
-    """`share_bounds` for k of n samples in so many non-empty blocks."""
-    if not 0.5 < confidence < 1:
-        raise ValueError(f"confidence {confidence} must be above 0.5 and below 1")
-    share = k / n
-    if blocks < 2:
-        return ShareBounds(share, 0.0, 1.0)  # one block tells nothing of how blocks differ
+    n, blocks = int(total.sum()), int((total > 0).sum())
     size = effective_size(n, blocks, confidence, deff)
-    return ShareBounds(
-        share,
-        _lower(share * size, size, confidence),
-        _upper(share * size, size, confidence),
-    )
+    return bounds_at(int(over.sum()) / n, size, confidence)
+
+
+def bounds_at(share: float, size: float, confidence: float) -> ShareBounds:
+    """Clopper and Pearson's bounds for a share seen in so many effective samples."""
+    if size == 0:
+        return ShareBounds(share, 0.0, 1.0)
+    k = share * size
+    return ShareBounds(share, _lower(k, size, confidence), _upper(k, size, confidence))
 
 
 def effective_size(n: int, blocks: int, confidence: float, deff: float) -> float:
-    """How many independent samples the n are worth.
+    """How many independent samples n of them in so many non-empty blocks are worth.
 
     n / deff, reduced once more because the design effect itself is known only from
-    `blocks` - 1 degrees of freedom (Korn and Graubard's t adjustment).
+    `blocks` - 1 degrees of freedom (Korn and Graubard's t adjustment); 0 for a single block,
+    which tells nothing of how blocks differ. Raises ValueError for a confidence outside 0.5..1.
     """
-    if n < 2:
-        return float(n)
-    independent = float(stats.t.ppf(confidence, n - 1))
-    clustered = float(stats.t.ppf(confidence, blocks - 1))
+    if not 0.5 < confidence < 1:
+        raise ValueError(f"confidence {confidence} must be above 0.5 and below 1")
+    if blocks < 2:
+        return 0.0
+    independent = float(special.stdtrit(n - 1, confidence))
+    clustered = float(special.stdtrit(blocks - 1, confidence))
     return n / max(deff, 1.0) * (independent / clustered) ** 2
 
 

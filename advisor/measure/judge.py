@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from advisor.measure.bounds import bounds_at, design_effect
+from advisor.measure.bounds import ShareBounds, bounds_at, design_effect, effective_size
 from advisor.measure.curves import Curves, Pool, pool
 from advisor.terms.measurement import Judgement
 from advisor.terms.target import Metric, Target, Verdict
@@ -34,9 +34,8 @@ def judge(replays: Sequence[Curves], target: Target, confidence: float) -> Judge
         return _without_samples(target, confidence)
     rate = target.metric is Metric.ERRORS
     test = _test(sample, target, confidence)
-    shares = bounds_at(
-        int(sample.over(_limit(target)).sum()), test.n, test.blocks, confidence, test.deff
-    )
+    over = int(sample.over(_limit(target)).sum())
+    shares = test.bounds(over)
     lower, estimate, upper = (
         (shares.lower * 100, shares.share * 100, shares.upper * 100)
         if rate
@@ -44,7 +43,7 @@ def judge(replays: Sequence[Curves], target: Target, confidence: float) -> Judge
     )
     return Judgement(
         target=target,
-        verdict=_verdict(shares.lower, shares.upper, target.allowed_share),
+        verdict=test.verdict(over),
         estimate=estimate,
         lower=lower,
         upper=upper,
@@ -55,12 +54,6 @@ def judge(replays: Sequence[Curves], target: Target, confidence: float) -> Judge
         blocks=test.blocks,
         confidence=confidence,
     )
-
-
-def _verdict(lower: float, upper: float, allowed: float) -> Verdict:
-    if upper <= allowed:
-        return Verdict.MET
-    return Verdict.MISSED if lower > allowed else Verdict.UNDECIDED
 
 
 def _without_samples(target: Target, confidence: float) -> Judgement:
@@ -95,28 +88,29 @@ class _Test:
 
     n: int
     blocks: int
-    deff: float
+    #: effective samples
+    size: float
     allowed: float
     confidence: float
 
-    def met(self, k: int) -> bool:
-        bounds = bounds_at(k, self.n, self.blocks, self.confidence, self.deff)
-        return bounds.upper <= self.allowed
+    def bounds(self, k: int) -> ShareBounds:
+        return bounds_at(k / self.n, self.size, self.confidence)
 
-    def missed(self, k: int) -> bool:
-        bounds = bounds_at(k, self.n, self.blocks, self.confidence, self.deff)
-        return bounds.lower > self.allowed
+    def verdict(self, k: int) -> Verdict:
+        bounds = self.bounds(k)
+        if bounds.upper <= self.allowed:
+            return Verdict.MET
+        return Verdict.MISSED if bounds.lower > self.allowed else Verdict.UNDECIDED
 
 
 def _test(sample: Pool, target: Target, confidence: float) -> _Test:
-    rate = target.metric is Metric.ERRORS
-    deff = (
-        design_effect(sample.over(_limit(target)), sample.totals, sample.replay)
-        if rate
-        else tail_design_effect(sample, target.allowed_share)
-    )
-    blocks = int((sample.totals > 0).sum())
-    return _Test(len(sample), blocks, deff, target.allowed_share, confidence)
+    if target.metric is Metric.ERRORS:
+        deff = design_effect(sample.over(_limit(target)), sample.totals, sample.replay)
+    else:
+        deff = tail_design_effect(sample, target.allowed_share)
+    n, blocks = len(sample), int((sample.totals > 0).sum())
+    size = effective_size(n, blocks, confidence, deff)
+    return _Test(n, blocks, size, target.allowed_share, confidence)
 
 
 def tail_design_effect(sample: Pool, allowed_share: float) -> float:
@@ -140,8 +134,10 @@ def _design_effect_at(sample: Pool, share: float) -> float:
 def _percentile_bounds(sample: Pool, test: _Test) -> tuple[float, float, float]:
     """(lower, estimate, upper) in ns: the limits between which the verdict is undecided."""
     values, n = sample.values, test.n
-    most = _last(test.met, n)  # exceedances with which a limit is still met
-    least = _last(lambda k: not test.missed(k), n) + 1  # and is first missed
+    most = _last(
+        lambda k: test.verdict(k) is Verdict.MET, n
+    )  # exceedances with which a limit is still met
+    least = _last(lambda k: test.verdict(k) is not Verdict.MISSED, n) + 1  # and is first missed
     return (
         float(values[n - least]) if least <= n else 0.0,
         float(values[nearest_rank(test.allowed, n)]),

@@ -1,1 +1,1 @@
-"""The Space, its rules, and the samplers that ask for the next setting."""
+"""The Space of settings, its rules, and what to try next; the only room that knows Optuna."""
