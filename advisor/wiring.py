@@ -1,10 +1,12 @@
 """The one composition root: from what was asked to a job that can run."""
 
+import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from advisor.advice.advise import advise
 from advisor.advice.choose import score
 from advisor.bench.live import LiveBench
 from advisor.bench.play import Assess
@@ -24,12 +26,13 @@ from advisor.store.ledger import SqlLedger
 from advisor.terms.advice import Advice
 from advisor.terms.errors import InputError, SpaceError
 from advisor.terms.flags import FlagValue, parse_flags
-from advisor.terms.job import Job, JobSpec, Objective
+from advisor.terms.job import Job, JobSpec, Objective, Trial
 from advisor.terms.outcome import ReplayOutcome
 from advisor.terms.profile import Profile
 from advisor.terms.setting import Setting
 from advisor.terms.target import Metric, Target, parse_target
 from advisor.terms.traces import Traces
+from advisor.tune.case import case_of, judged_again
 from advisor.tune.job import Conductor
 from advisor.tune.plan import TestPlan, plan_test
 from advisor.tune.ports import Bench
@@ -57,6 +60,7 @@ class Asked:
     confidence: float = 0.95
     accept_precision_change: bool = False
     seed: int = 0
+    gpu_sets: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,12 @@ class Prepared:
     bench: Bench
     test: TestPlan
     searcher: OptunaSearcher
+
+    @property
+    def most_launches(self) -> int:
+        """Search and confirmation together, when neither ends early."""
+        spec = self.spec
+        return spec.launches + 2 * spec.rounds * spec.windows
 
 
 def spec_of(asked: Asked) -> JobSpec:
@@ -104,12 +114,21 @@ def spec_of(asked: Asked) -> JobSpec:
         targets=_targets(asked.targets),
         accept_precision_change=asked.accept_precision_change,
         seed=asked.seed,
+        gpus=_gpus(asked.gpu_sets),
     )
 
 
 ENGINES = ("sim", "vllm")
 #: A multiple above this is a unit error; every window would be repeated that often.
 MOST_LOAD = 100.0
+
+
+def _gpus(text: str | None) -> str | None:
+    if text is None:
+        return None
+    if not re.fullmatch(r"[0-9A-Za-z-]+(,[0-9A-Za-z-]+)*", text.strip()):
+        raise InputError(f"gpu sets {text!r}: expected one set of GPUs, e.g. 0 or 0,1")
+    return text.strip()
 
 
 def _objective(word: str) -> Objective:
@@ -172,7 +191,8 @@ def prepare(spec: JobSpec) -> Prepared:
         sampler=spec.sampler,
         seed=spec.seed,
     )
-    return Prepared(spec, profile, space, baseline, bench, test, searcher)
+    settled = replace(spec, targets=test.targets)
+    return Prepared(settled, profile, space, baseline, bench, test, searcher)
 
 
 def _hardware(name: str | None) -> Hardware:
@@ -221,7 +241,6 @@ async def run(prepared: Prepared, job: Job, ledger: SqlLedger, watch: Watch) -> 
         searcher=prepared.searcher,
         runner=runner,
         watch=watch,
-        notes=list(prepared.test.notes),
     )
     return await conductor.run()
 
@@ -245,3 +264,25 @@ def client_gates(targets: Sequence[Target]) -> Assess:
 def _tightest_ms(targets: Sequence[Target], metrics: tuple[Metric, ...]) -> float | None:
     limits = [t.limit_ns / 1e6 for t in targets if t.metric in metrics and not t.is_relative]
     return min(limits, default=None)
+
+
+def judge_again(
+    ledger: SqlLedger, job_id: str, targets: Sequence[str]
+) -> tuple[Job, list[Trial], Advice]:
+    """What a job's stored replays say about other targets. Raises InputError for relative ones.
+
+    The error rate keeps the limit that the job had unless one is given. A setting is advised only
+    where its confirmation, as it was run, carries the new targets too.
+    """
+    asked = _targets(targets)
+    relative = next((target for target in asked if target.is_relative), None)
+    if relative is not None:
+        raise InputError(f"target {relative}: what-if needs the limit in ms, s or %")
+    job, scored = ledger.job(job_id), ledger.scored(job_id)
+    if not any(target.metric is Metric.ERRORS for target in asked):
+        asked += tuple(t for t in job.targets if t.metric is Metric.ERRORS)
+    job, trials = judged_again(job, ledger.trials(job_id), scored, asked)
+    return job, trials, advise(case_of(job, trials, scored, (WHAT_IF_NOTE,)))
+
+
+WHAT_IF_NOTE = "Judged again from stored replays; settings that were not confirmed stay unproven"

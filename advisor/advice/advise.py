@@ -4,7 +4,12 @@ from dataclasses import dataclass
 
 from advisor.advice.choose import candidates, diff, finalists, is_eligible
 from advisor.advice.confirm import Round, gain, meets
-from advisor.advice.explain import evidence_lines, failures_line, precision_line
+from advisor.advice.explain import (
+    error_limit_line,
+    evidence_lines,
+    failures_line,
+    precision_line,
+)
 from advisor.terms.advice import Advice, AdviceOutcome, Evidence
 from advisor.terms.job import Job, Phase, Trial
 from advisor.terms.measurement import Measurement
@@ -187,7 +192,11 @@ def _advice(
         confirmed = held_out is not None
         baseline = Evidence(trial.setting, measurement, trial.result.headroom, confirmed)
     spec = case.job.spec
-    more = (precision_line(case.trials, spec, trial), failures_line(case.trials))
+    more = (
+        precision_line(case.trials, spec, trial),
+        failures_line(case.trials),
+        error_limit_line(case.job.targets),
+    )
     return Advice(
         outcome=outcome,
         choice=choice,

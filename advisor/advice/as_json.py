@@ -72,6 +72,16 @@ def _target(judgement: Judgement) -> dict[str, Any]:
     }
 
 
+def measurement_json(measurement: Measurement) -> dict[str, Any]:
+    """One load multiple of one trial, with its verdict."""
+    return {
+        "multiple": measurement.multiple,
+        "verdict": str(measurement.verdict),
+        "targets": [_target(j) for j in measurement.judgements],
+        "metrics": _metrics(measurement),
+    }
+
+
 def _metrics(measurement: Measurement) -> dict[str, Any]:
     by_metric = {p.metric: p for p in measurement.percentiles}
     shown = {str(m): _percentiles(by_metric[m]) for m in _SHOWN if m in by_metric}

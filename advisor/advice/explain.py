@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from advisor.terms.job import JobSpec, Trial
 from advisor.terms.measurement import Judgement, Measurement
 from advisor.terms.outcome import TrialState
-from advisor.terms.target import Metric
+from advisor.terms.target import Metric, Target
 
 _SAMPLES = {
     Metric.TTFT: "requests",
@@ -15,6 +15,17 @@ _SAMPLES = {
     Metric.E2E: "requests",
     Metric.ERRORS: "requests",
 }
+
+
+def error_limit_line(targets: Sequence[Target]) -> str | None:
+    """Says when the default error limit is below what the profile could ever prove."""
+    target = next((t for t in targets if t.metric is Metric.ERRORS and t.asked), None)
+    if target is None:
+        return None
+    return (
+        f"{target.asked} cannot be proven with a profile of this length; failures are judged at "
+        f"{target}, the least that it can prove"
+    )
 
 
 def percent(share: float) -> str:

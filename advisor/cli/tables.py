@@ -22,6 +22,16 @@ _HEADLINES = {
 }
 
 
+#: Of output into a pipe or a file, where no terminal tells its width.
+_PIPE_WIDTH = 160
+
+
+def stdout_console() -> Console:
+    """Results go here; progress and errors go to stderr."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=_PIPE_WIDTH)
+
+
 def trials_table(job: Job, trials: Sequence[Trial]) -> Table:
     """One row a trial: what was changed, and what it did at the job's load."""
     knobs = _varied(trials)

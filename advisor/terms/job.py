@@ -64,6 +64,8 @@ class JobSpec:
     targets: tuple[Target, ...]
     accept_precision_change: bool
     seed: int
+    #: what the server may see, as CUDA_VISIBLE_DEVICES takes it; None: whatever is there
+    gpus: str | None = None
     #: multiples of `load` at which headroom is looked for, ascending
     multiples: tuple[float, ...] = (0.25, 0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0, 3.0)
     #: rounds of confirmation, each with one finalist on fresh held-out windows

@@ -26,7 +26,6 @@ class TestPlan:
 
     windows: Windows
     targets: tuple[Target, ...]
-    notes: tuple[str, ...]
 
 
 def plan_test(profile: Profile, spec: JobSpec) -> TestPlan:
@@ -38,7 +37,7 @@ def plan_test(profile: Profile, spec: JobSpec) -> TestPlan:
     windows = split(profile, windows=spec.windows, rounds=spec.rounds, gap_ns=gap_ns(profile))
     size = _smallest_pool(profile, windows, spec)
     confidence = level(spec.confidence, claims(spec))
-    targets, notes = _with_errors(spec.targets, size.requests, confidence)
+    targets = _with_errors(spec.targets, size.requests, confidence)
     check_power(
         targets,
         requests=size.requests,
@@ -46,7 +45,7 @@ def plan_test(profile: Profile, spec: JobSpec) -> TestPlan:
         confidence=confidence,
         profile_s=profile.duration_ns / 1e9,
     )
-    return TestPlan(windows, targets, notes)
+    return TestPlan(windows, targets)
 
 
 def gap_ns(profile: Profile) -> int:
@@ -80,19 +79,13 @@ def _size(profile: Profile, pool: Sequence[Window], load: float) -> _Size:
     return _Size(math.floor(len(outputs) * load), math.floor((sum(outputs) - len(outputs)) * load))
 
 
-def _with_errors(
-    asked: Sequence[Target], requests: int, confidence: float
-) -> tuple[tuple[Target, ...], tuple[str, ...]]:
+def _with_errors(asked: Sequence[Target], requests: int, confidence: float) -> tuple[Target, ...]:
     """Failures are always a target; the default one is what this many requests can prove."""
     if any(target.metric is Metric.ERRORS for target in asked):
-        return tuple(asked), ()
+        return tuple(asked)
     provable = provable_error_limit(requests, confidence)
     if provable <= DEFAULT_ERRORS.limit:
-        return (*asked, DEFAULT_ERRORS), ()
+        return (*asked, DEFAULT_ERRORS)
     # rounded up, so that no failure at all is enough
     limit = math.ceil(provable * 100) / 100
-    note = (
-        f"errors<={DEFAULT_ERRORS.limit:g}% cannot be proven with {requests} requests; "
-        f"judged at errors<={limit:g}%, the least they can prove"
-    )
-    return (*asked, Target(Metric.ERRORS, None, limit, Unit.PERCENT)), (note,)
+    return (*asked, Target(Metric.ERRORS, None, limit, Unit.PERCENT, str(DEFAULT_ERRORS)))

@@ -1,0 +1,123 @@
+"""`advisor jobs`, `show` and `trials`: what the ledger holds."""
+
+import json
+from typing import Annotated, Any
+
+import typer
+from rich import box
+from rich.table import Table
+
+from advisor.advice.as_json import as_json, measurement_json
+from advisor.cli.options import DbOption, JsonOption
+from advisor.cli.tables import print_advice, stdout_console, trials_table
+from advisor.terms.job import Job, Trial
+from advisor.wiring import open_ledger
+
+JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="A job's id, from `jobs`.")]
+
+
+def jobs(db: DbOption = None, as_json_: JsonOption = False) -> None:
+    """List the jobs in the database, newest first.
+
+    Example: advisor jobs --json
+    """
+    with open_ledger(db, create=False) as ledger:
+        listed = [(job, ledger.advice(job.id)) for job in ledger.jobs()]
+    rows = [_job_json(job, str(advice.outcome) if advice else None) for job, advice in listed]
+    if as_json_:
+        typer.echo(json.dumps({"schema": 1, "jobs": rows}, allow_nan=False))
+        return
+    table = Table(box=box.SIMPLE_HEAD)
+    for heading in ("job", "created", "state", "outcome", "model", "engine", "targets"):
+        table.add_column(heading)
+    for row in rows:
+        engine = f"{row['engine']}{' (simulated)' if row['simulated'] else ''}"
+        targets = ", ".join(row["targets"])
+        outcome = row["outcome"] or ""
+        table.add_row(
+            row["job"], row["created_at"], row["state"], outcome, row["model"], engine, targets
+        )
+    stdout_console().print(table)
+
+
+def _job_json(job: Job, outcome: str | None) -> dict[str, Any]:
+    return {
+        "job": job.id,
+        "created_at": job.created_at,
+        "state": job.state,
+        "outcome": outcome,
+        "model": job.spec.model,
+        "engine": job.engine.kind,
+        "hardware": job.engine.hardware,
+        "simulated": job.engine.simulated,
+        "targets": [str(target) for target in job.targets],
+    }
+
+
+def show(job_id: JobArgument, db: DbOption = None, as_json_: JsonOption = False) -> int:
+    """Show a job's advice with its evidence, or where the job stands.
+
+    Example: advisor show 1f0c9a2b --json
+    """
+    with open_ledger(db, create=False) as ledger:
+        job, advice = ledger.job(job_id), ledger.advice(job_id)
+        trials = ledger.trials(job_id)
+    if advice is None:
+        outcome = {"schema": 1, **_job_json(job, None), "trials": len(trials)}
+        if as_json_:
+            typer.echo(json.dumps(outcome, allow_nan=False))
+        else:
+            typer.echo(
+                f"job {job.id} is not finished, {len(trials)} trials so far; "
+                f"go on with: advisor recommend --resume {job.id}"
+            )
+        return 0
+    if as_json_:
+        typer.echo(json.dumps(as_json(job, advice), allow_nan=False))
+    else:
+        print_advice(stdout_console(), job, advice)
+    return 0
+
+
+def trials(job_id: JobArgument, db: DbOption = None, as_json_: JsonOption = False) -> None:
+    """List every trial of a job: its setting, its outcome, its measurements.
+
+    Example: advisor trials 1f0c9a2b --json
+    """
+    with open_ledger(db, create=False) as ledger:
+        job, rows = ledger.job(job_id), ledger.trials(job_id)
+    if as_json_:
+        found = [_trial_json(trial) for trial in rows]
+        simulated = job.engine.simulated
+        body = {"schema": 1, "job": job.id, "simulated": simulated, "trials": found}
+        typer.echo(json.dumps(body, allow_nan=False))
+        return
+    stdout_console().print(trials_table(job, rows))
+
+
+def _trial_json(trial: Trial) -> dict[str, Any]:
+    result, failure, launch = trial.result, trial.result.failure, trial.result.launch
+    headroom = result.headroom
+    return {
+        "trial": trial.number,
+        "phase": str(trial.phase),
+        "round": trial.round,
+        "repeat": trial.repeat,
+        "origin": trial.origin,
+        "state": str(result.state),
+        "setting": dict(trial.setting.flags),
+        "variant": trial.setting.variant,
+        "argv": ["vllm", "serve", *trial.setting.argv()],
+        "reason": str(failure.reason) if failure else None,
+        "message": failure.message if failure else result.note or None,
+        "stage": failure.stage if failure else None,
+        "excerpt": failure.excerpt if failure else None,
+        "resolved": dict(launch.resolved) if launch else None,
+        "ignored": list(launch.ignored) if launch else None,
+        "kv_cache_tokens": launch.kv_cache_tokens if launch else None,
+        "cold_start_s": launch.cold_start_s if launch else None,
+        "headroom": {"low": headroom.low, "high": headroom.high} if headroom else None,
+        "replays": trial.replays,
+        "elapsed_s": trial.elapsed_s,
+        "measurements": [measurement_json(m) for m in result.measurements],
+    }

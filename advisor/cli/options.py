@@ -1,0 +1,17 @@
+"""Options that several commands share."""
+
+from typing import Annotated
+
+import typer
+
+DbOption = Annotated[
+    str | None,
+    typer.Option(
+        "--db",
+        metavar="URL",
+        help="Database, e.g. sqlite:///advisor.db. Default: $ADVISOR_DB, else the user data dir.",
+    ),
+]
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")
+]

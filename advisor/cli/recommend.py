@@ -1,0 +1,182 @@
+"""`advisor recommend`: run a tuning job, or go on with one."""
+
+import asyncio
+import json
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from advisor.advice.as_json import as_json
+from advisor.cli.options import DbOption, JsonOption
+from advisor.cli.progress import StderrWatch
+from advisor.cli.report import check_report, write_report
+from advisor.cli.tables import print_advice, stdout_console, trials_table
+from advisor.store.ledger import SqlLedger
+from advisor.terms.advice import Advice
+from advisor.terms.errors import InputError
+from advisor.terms.job import Job
+from advisor.wiring import Asked, Prepared, open_ledger, prepare, probe_ledger, run, spec_of
+
+
+def recommend(
+    model: Annotated[
+        str | None,
+        typer.Option(help="Checkpoint for vLLM; for the simulator a built-in name or a config."),
+    ] = None,
+    profile: Annotated[
+        str | None, typer.Option(help="The recorded load: a JSONL file or a shipped name.")
+    ] = None,
+    engine: Annotated[str, typer.Option(help="What to measure on: sim or vllm.")] = "vllm",
+    target: Annotated[
+        list[str] | None,
+        typer.Option(help="metric:pP<=limit, e.g. 'ttft:p95<=1000ms', 'itl:p99<=0.6x'. Repeat."),
+    ] = None,
+    hardware: Annotated[
+        str | None, typer.Option(help="Simulated hardware, e.g. h100-sxm.")
+    ] = None,
+    vllm_command: Annotated[
+        str, typer.Option(help="The command that `serve` is given to.")
+    ] = "vllm",
+    baseline: Annotated[
+        str, typer.Option(help="Flags of the current setting; those not searched are fixed.")
+    ] = "",
+    space: Annotated[
+        str | None, typer.Option(help="TOML file of knobs, rules and variants.")
+    ] = None,
+    sampler: Annotated[
+        str, typer.Option(help="How the next setting is chosen: advisor, tpe, random or grid.")
+    ] = "advisor",
+    objective: Annotated[
+        str, typer.Option(help="headroom, goodput, throughput, latency or cost.")
+    ] = "headroom",
+    load: Annotated[float, typer.Option(help="Multiple of the recorded load to prove.")] = 1.0,
+    launches: Annotated[
+        int, typer.Option(help="Most launches of the search, the baseline's included.")
+    ] = 12,
+    time_budget: Annotated[
+        str | None, typer.Option(help="Most time for the search, e.g. 2h, 90m, 45s.")
+    ] = None,
+    confidence: Annotated[
+        float, typer.Option(help="One-sided confidence of the job's claims.")
+    ] = 0.95,
+    accept_precision_change: Annotated[
+        bool, typer.Option(help="Allow advice that changes weight or KV cache precision.")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Of the search and of every salt.")] = 0,
+    resume: Annotated[
+        str | None, typer.Option(metavar="JOB", help="Go on with this job where it stands.")
+    ] = None,
+    gpu_sets: Annotated[
+        str | None, typer.Option(help="GPUs a server may use, e.g. 0 or 0,1 (one set).")
+    ] = None,
+    report: Annotated[
+        str | None, typer.Option(help="Also write the result as one HTML file.")
+    ] = None,
+    db: DbOption = None,
+    as_json_: JsonOption = False,
+) -> int:
+    """Try settings under a recorded load and recommend the one that is proven to meet the targets.
+
+    Example: advisor recommend --engine sim --model llama-3.1-8b --hardware h100-sxm
+    --profile chat-and-documents --target 'ttft:p95<=1000ms' --target 'itl:p99<=40ms'
+
+    Exit codes: 0 proven advice, 2 bad input, 3 none meets, 4 not proven, 6 blocked,
+    130 interrupted (go on with --resume).
+    """
+    if resume is not None:
+        given = {"model": model, "profile": profile, "target": target, "space": space}
+        clash = next((name for name, value in given.items() if value), None)
+        if clash:
+            raise InputError(f"{clash} is given with --resume; a resumed job keeps its own")
+        return _resume(resume, db, as_json_, report)
+    asked = Asked(
+        model=_required("model", model),
+        profile=_required("profile", profile),
+        engine=engine,
+        targets=tuple(target or ()),
+        hardware=hardware,
+        vllm_command=vllm_command,
+        baseline=baseline,
+        space=space,
+        sampler=sampler,
+        objective=objective,
+        load=load,
+        launches=launches,
+        time_budget_s=None if time_budget is None else duration_s(time_budget),
+        confidence=confidence,
+        accept_precision_change=accept_precision_change,
+        seed=seed,
+        gpu_sets=gpu_sets,
+    )
+    check_report(report)
+    prepared = prepare(spec_of(asked))
+    probe_ledger(db)
+    about = asyncio.run(prepared.bench.about())
+    with open_ledger(db) as ledger:
+        job = ledger.open_job(prepared.spec, about)
+        return _run(prepared, job, ledger, as_json_, report)
+
+
+def _required(name: str, value: str | None) -> str:
+    if not value:
+        raise InputError(f"{name} is missing; give --{name}")
+    return value
+
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(h|m|min|s)")
+_SECONDS = {"h": 3600.0, "m": 60.0, "min": 60.0, "s": 1.0}
+
+
+def duration_s(text: str) -> float:
+    """`2h` -> 7200.0. Raises InputError for anything but a number above 0 with a unit."""
+    found = _DURATION.fullmatch(text.strip())
+    if not found or float(found[1]) == 0:
+        raise InputError(f"time budget {text!r}: expected a number above 0 with h, m or s")
+    return float(found[1]) * _SECONDS[found[2]]
+
+
+def _resume(job_id: str, db: str | None, as_json_: bool, report: str | None) -> int:
+    with open_ledger(db, create=False) as ledger:
+        job = ledger.job(job_id)
+        stored = ledger.advice(job_id)
+        if stored is not None:
+            _print(job, stored, ledger, as_json_, report)
+            return stored.outcome.exit_code
+        prepared = prepare(job.spec)
+        ledger.claim(job_id)
+        return _run(prepared, job, ledger, as_json_, report)
+
+
+def _run(
+    prepared: Prepared, job: Job, ledger: SqlLedger, as_json_: bool, report: str | None
+) -> int:
+    errors = Console(stderr=True, highlight=False)
+    watch = StderrWatch(errors)
+    try:
+        watch.job_opened(job, prepared.most_launches)
+        advice = asyncio.run(run(prepared, job, ledger, watch))
+    except KeyboardInterrupt:
+        watch.close()
+        errors.print(f"advisor: interrupted; go on with: advisor recommend --resume {job.id}")
+        return 130
+    finally:
+        watch.close()
+    _print(ledger.job(job.id), advice, ledger, as_json_, report)
+    return advice.outcome.exit_code
+
+
+def _print(
+    job: Job, advice: Advice, ledger: SqlLedger, as_json_: bool, report: str | None
+) -> None:
+    trials = ledger.trials(job.id)
+    if report is not None:
+        write_report(Path(report), job, trials, advice)
+    if as_json_:
+        typer.echo(json.dumps(as_json(job, advice), allow_nan=False))
+        return
+    console = stdout_console()
+    console.print(trials_table(job, trials))
+    print_advice(console, job, advice)

@@ -1,0 +1,32 @@
+"""The result of a job as one self-contained HTML file."""
+
+from collections.abc import Sequence
+from io import StringIO
+from pathlib import Path
+
+from rich.console import Console
+
+from advisor.cli.tables import print_advice, trials_table
+from advisor.terms.advice import Advice
+from advisor.terms.errors import InputError
+from advisor.terms.job import Job, Trial
+
+_WIDTH = 180
+
+
+def check_report(path: str | None) -> None:
+    """Before anything is launched: an unwritable report is an error of the first second."""
+    if path is not None and not Path(path).absolute().parent.is_dir():
+        raise InputError(f"report {path}: the folder does not exist")
+
+
+def write_report(path: Path, job: Job, trials: Sequence[Trial], advice: Advice) -> None:
+    """What the terminal shows, with its colours; no script, no outside address."""
+    console = Console(record=True, width=_WIDTH, file=StringIO(), force_terminal=True)
+    console.print(trials_table(job, trials))
+    print_advice(console, job, advice)
+    page = console.export_html(inline_styles=True)
+    try:
+        path.write_text(page, encoding="utf-8")
+    except OSError as exc:
+        raise InputError(f"report {path}: cannot be written: {exc.strerror}") from exc
