@@ -7,7 +7,7 @@ of the Mooncake traces and of vLLM's timed_trace data set, so that other tools r
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from hashlib import sha256
@@ -45,8 +45,25 @@ def parse_rows(path: Path, text: str, block_tokens: int | None) -> Rows:
     prompt or output tokens are left out and counted. Raises ProfileError, naming file, row
     (the line's number, from 1) and field, for anything that cannot be used as it stands.
     """
-    requests: list[Request] = []
+    return without_empty(path, _checked(path, text, block_tokens))
+
+
+def without_empty(path: Path, requests: Iterable[Request]) -> Rows:
+    """Leave out and count what has no prompt or no output; raises ProfileError if all is."""
+    usable: list[Request] = []
     dropped: Counter[str] = Counter()
+    for request in requests:
+        reason = _unusable(request)
+        if reason is None:
+            usable.append(request)
+        else:
+            dropped[reason] += 1
+    if not usable:
+        raise ProfileError(f"profile {path}: {_no_rows(dropped)}")
+    return Rows(tuple(usable), tuple(sorted(dropped.items())))
+
+
+def _checked(path: Path, text: str, block_tokens: int | None) -> Iterator[Request]:
     last_ns = 0
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
@@ -56,20 +73,14 @@ def parse_rows(path: Path, text: str, block_tokens: int | None) -> Rows:
         if request.arrival_ns < last_ns:
             raise row.error("timestamp", "a time not before that of the row above")
         last_ns = request.arrival_ns
-        reason = _unusable(request)
-        if reason is None:
+        if _unusable(request) is None:
             row.check_blocks(request, block_tokens)
-            requests.append(request)
-        else:
-            dropped[reason] += 1
-    if not requests:
-        raise ProfileError(f"profile {path}: {_no_rows(dropped)}")
-    return Rows(tuple(requests), tuple(sorted(dropped.items())))
+        yield request
 
 
 def _no_rows(dropped: Mapping[str, int]) -> str:
     if not dropped:
-        return "the file is empty; expected one JSON object per line"
+        return "the file has no rows; expected one request per row"
     reasons = ", ".join(f"{rows} where {reason}" for reason, rows in sorted(dropped.items()))
     return f"no usable rows, all were dropped ({reasons}); expected lengths of 1 or more"
 

@@ -78,13 +78,13 @@ def _block_tokens(path: Path, values: Mapping[str, object]) -> int | None:
 
 def _dropped(path: Path, values: Mapping[str, object]) -> tuple[tuple[str, int], ...]:
     table = values.get("dropped", {})
-    pairs = list(table.items()) if isinstance(table, dict) else [("", table)]
-    for reason, rows in pairs:
-        if type(rows) is not int or rows < 1:
-            raise ProfileError(
-                f"profile sidecar {path}: dropped.{reason} is {rows!r}; "
-                'expected a table of "reason" = rows, an integer of 1 or more'
-            )
+    counts: dict[str, object] = table if isinstance(table, dict) else {"": None}
+    pairs = [(k, v) for k, v in counts.items() if type(v) is int and v >= 1]
+    if len(pairs) < len(counts):
+        raise ProfileError(
+            f"profile sidecar {path}: dropped is {table!r}; "
+            'expected a table of "reason" = rows, an integer of 1 or more'
+        )
     return tuple(sorted(pairs))
 
 
@@ -105,7 +105,8 @@ def to_toml(sidecar: Sidecar) -> bytes:
     for name, table in tables.items():
         lines += ["", f"[{_string(name)}]"]
         lines += [f"{_string(key)} = {_value(value)}" for key, value in table.items()]
-    return ("\n".join(lines) + "\n").encode()
+    # a file name may hold bytes that are no text; they become question marks here
+    return ("\n".join(lines) + "\n").encode(errors="replace")
 
 
 def _value(value: str | int | float | bool) -> str:

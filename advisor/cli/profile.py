@@ -1,0 +1,157 @@
+"""`advisor profile …`: bring in, look at, cut, rescale and make recorded loads."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from advisor.profile.importers import import_azure, import_mooncake
+from advisor.profile.inspect import ProfileFacts, Quantiles, inspect
+from advisor.profile.load import load_profile
+from advisor.profile.rescale import cut, rescale
+from advisor.profile.shipped import resolve
+from advisor.profile.sidecar import Table, sidecar_path
+from advisor.profile.synth import synthesise
+from advisor.profile.write import write_profile
+from advisor.terms.errors import InputError
+from advisor.terms.profile import Profile
+
+app = typer.Typer(
+    help="Bring in, look at, cut, rescale and make recorded loads.", no_args_is_help=True
+)
+
+
+class TraceKind(StrEnum):
+    """Public trace formats that can be read."""
+
+    AZURE = "azure"
+    MOONCAKE = "mooncake"
+
+
+File = Annotated[str, typer.Argument(help="A profile file, or the name of a shipped profile.")]
+Out = Annotated[Path | None, typer.Option(help="File to write; NAME.jsonl here when not given.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace files that are there.")]
+
+
+@app.command("import")
+def import_(
+    kind: Annotated[TraceKind, typer.Argument(help="The trace's format.")],
+    file: Annotated[Path, typer.Argument(help="The trace's file.")],
+    out: Out = None,
+    seed: Annotated[int, typer.Option(help="For times spread inside a coarse tick.")] = 0,
+    force: Force = False,
+) -> None:
+    """Make a profile of a public trace.
+
+    advisor profile import azure AzureLLMInferenceTrace_conv.csv --out azure.jsonl
+    """
+    imported = import_azure(file) if kind is TraceKind.AZURE else import_mooncake(file, seed)
+    for name, table in imported.tables.items():
+        typer.echo(f"{name}: {', '.join(f'{k} {v}' for k, v in table.items())}", err=True)
+    _write(imported.profile, out, force, imported.tables)
+
+
+@app.command("inspect")
+def inspect_(
+    file: File,
+    json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+) -> None:
+    """Show rate, burstiness, lengths and how much of the prompts is shared.
+
+    advisor profile inspect chat-and-documents
+    """
+    facts = inspect(load_profile(resolve(file)))
+    typer.echo(json.dumps(asdict(facts)) if json_ else "\n".join(_lines(facts)))
+
+
+@app.command()
+def window(
+    file: File,
+    start: Annotated[float, typer.Option(help="Seconds after the first request.")],
+    end: Annotated[float, typer.Option(help="Seconds after the first request, not included.")],
+    out: Out = None,
+    force: Force = False,
+) -> None:
+    """Cut a part out of a profile.
+
+    advisor profile window azure.jsonl --start 600 --end 1200 --out ten-minutes.jsonl
+    """
+    _write(cut(load_profile(resolve(file)), start, end), out, force)
+
+
+@app.command("rescale")
+def rescale_(
+    file: File,
+    input_: Annotated[float, typer.Option("--input", help="Factor on prompt lengths.")] = 1.0,
+    output: Annotated[float, typer.Option(help="Factor on output lengths.")] = 1.0,
+    out: Out = None,
+    force: Force = False,
+) -> None:
+    """Make prompts and answers longer or shorter.
+
+    advisor profile rescale azure.jsonl --input 0.5 --output 2 --out other.jsonl
+    """
+    _write(rescale(load_profile(resolve(file)), input=input_, output=output), out, force)
+
+
+@app.command()
+def synth(
+    name: Annotated[str, typer.Argument(help="The name of a shipped profile.")],
+    out: Out = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Another load of the same kind; the shipped one if absent.")
+    ] = None,
+    force: Force = False,
+) -> None:
+    """Make a shipped profile again, or another of its kind.
+
+    advisor profile synth tiny-cpu --seed 7 --out tiny-7.jsonl
+    """
+    _write(synthesise(name, seed), out, force)
+
+
+def _write(
+    profile: Profile, out: Path | None, force: bool, tables: Mapping[str, Table] | None = None
+) -> None:
+    path = out or Path(f"{profile.name}.jsonl")
+    for target in (path, sidecar_path(path)):
+        if target.exists() and not force:
+            raise InputError(
+                f"--out {target}: it is there already; expected a new name or --force"
+            )
+    written = write_profile(profile, path, tables)
+    for reason, rows in written.dropped:
+        typer.echo(f"dropped {rows} rows where {reason}", err=True)
+    typer.echo(f"{path}: {len(written.requests)} requests, sha256 {written.sha256}", err=True)
+    typer.echo(str(path))
+
+
+def _lines(facts: ProfileFacts) -> list[str]:
+    pairs = [
+        ("profile", facts.name),
+        ("sha256", facts.sha256),
+        ("requests", f"{facts.requests}"),
+        ("duration", f"{facts.duration_s:.1f} s"),
+        ("rate", _number(facts.rate_rps, ".2f", " requests/s")),
+        ("dispersion at 1 s", f"{facts.dispersion_1s:.2f} (1 is Poisson, more is bursty)"),
+        ("prompt tokens", _quantiles(facts.input_tokens)),
+        ("output tokens", _quantiles(facts.output_tokens)),
+        ("prompt load", _number(facts.prompt_tokens_per_s, ".0f", " tokens/s")),
+        ("sessions", _number(facts.sessions, "d", "")),
+        ("infinite cache hits", _number(facts.infinite_cache_hit_share, ".1%", " of tokens")),
+    ]
+    pairs += [("dropped", f"{rows} rows where {reason}") for reason, rows in facts.dropped]
+    width = max(len(label) for label, _ in pairs)
+    return [f"{label:<{width}}  {text}" for label, text in pairs]
+
+
+def _number(value: float | None, format_: str, unit: str) -> str:
+    return "not known" if value is None else f"{value:{format_}}{unit}"
+
+
+def _quantiles(q: Quantiles) -> str:
+    return f"p50 {q.p50}, p90 {q.p90}, p99 {q.p99}, max {q.max}"
