@@ -19,20 +19,16 @@ def split(profile: Profile, *, windows: int, rounds: int, gap_ns: int) -> Window
 
     Raises ProfileError when the profile is so short that windows would be shorter than the gap.
     """
-    for field, value, least in (("windows", windows, 1), ("rounds", rounds, 0)):
+    for field, value, least in (
+        ("windows", windows, 1),
+        ("rounds", rounds, 0),
+        ("gap_ns", gap_ns, 0),
+    ):
         if value < least:
             raise ProfileError(f"{field} is {value}; expected an integer of {least} or more")
-    if gap_ns < 0:
-        raise ProfileError(f"gap is {gap_ns} ns; expected 0 or more")
     cycle = 1 + rounds
     count = windows * cycle
-    period_ns = profile.duration_ns // count
-    if period_ns - gap_ns < max(gap_ns, 1):
-        raise ProfileError(
-            f"profile {profile.name} is {profile.duration_ns / 1e9:.1f} s long, too short for "
-            f"{count} windows with gaps of {gap_ns / 1e9:.1f} s; expected at least "
-            f"{max(count * 2 * gap_ns, count) / 1e9:.1f} s, fewer windows or a shorter gap"
-        )
+    period_ns = _period_ns(profile, count, gap_ns)
     start_ns = profile.requests[0].arrival_ns
     spans = [
         (start_ns + i * period_ns + gap_ns, start_ns + (i + 1) * period_ns) for i in range(count)
@@ -48,6 +44,18 @@ def split(profile: Profile, *, windows: int, rounds: int, gap_ns: int) -> Window
         ),
         gap_ns=gap_ns,
     )
+
+
+def _period_ns(profile: Profile, count: int, gap_ns: int) -> int:
+    """How long a window and the gap before it are together."""
+    period_ns = profile.duration_ns // count
+    if period_ns - gap_ns < max(gap_ns, 1):
+        raise ProfileError(
+            f"profile {profile.name} is {profile.duration_ns / 1e9:.1f} s long, too short for "
+            f"{count} windows with gaps of {gap_ns / 1e9:.1f} s; expected at least "
+            f"{max(count * 2 * gap_ns, count) / 1e9:.1f} s, fewer windows or a shorter gap"
+        )
+    return period_ns
 
 
 @dataclass(frozen=True, slots=True)

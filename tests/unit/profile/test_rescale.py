@@ -1,7 +1,7 @@
 """Loads made from other loads."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.profile.inspect import inspect
@@ -30,6 +30,7 @@ def test_longer_prompts_grow_behind_what_they_share() -> None:
     assert longer.sha256 != profile.sha256
 
 
+@settings(max_examples=40)  # each writes files
 @given(profiles(), st.floats(0.01, 20), st.floats(0.01, 20))
 def test_a_rescaled_profile_is_a_profile(
     tmp_path_factory: pytest.TempPathFactory, profile: Profile, input_: float, output: float

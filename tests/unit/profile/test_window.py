@@ -63,7 +63,7 @@ def test_a_profile_too_short_for_its_windows_is_told_what_would_do() -> None:
 
 @pytest.mark.parametrize(
     ("windows", "rounds", "gap_ns", "words"),
-    [(0, 2, 0, "windows is 0"), (3, -1, 0, "rounds is -1"), (3, 2, -1, "gap is -1")],
+    [(0, 2, 0, "windows is 0"), (3, -1, 0, "rounds is -1"), (3, 2, -1, "gap_ns is -1")],
 )
 def test_a_split_that_makes_no_sense_is_refused(
     windows: int, rounds: int, gap_ns: int, words: str

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.profile.load import load_profile
@@ -18,6 +18,7 @@ from tests.unit.profile.builders import evenly, profile_of, profiles
 WORDS = st.text(st.characters(codec="utf-8"), min_size=1)
 
 
+@settings(max_examples=40)  # each writes files
 @given(profiles(), WORDS, WORDS, st.integers(1, 9))
 def test_what_was_written_is_read_back(
     tmp_path_factory: pytest.TempPathFactory, profile: Profile, name: str, word: str, rows: int
