@@ -62,6 +62,14 @@ async def test_the_audit_says_how_the_client_kept_up() -> None:
     assert audit.stamped_at == "read"
 
 
+async def test_the_loops_lag_is_taken_in_the_counted_window_only() -> None:
+    async with golden() as server:
+        plan = request(0, 8, 1, counted=False)
+        traces = await play(server.url, plan, window_start_ms=60_000)
+    assert traces.audit is not None
+    assert traces.audit.loop_lag_p99_ms is None
+
+
 async def test_sends_do_not_wait_for_earlier_requests() -> None:
     """A closed loop would never send the third, and the first would never be answered."""
 

@@ -2,7 +2,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.replay.body import encode_bodies
@@ -25,6 +25,7 @@ def prompt(request: PlannedRequest, block_tokens: int, vocab_size: int = 32_000)
     return tokens
 
 
+@settings(deadline=None)
 @given(data=st.data(), block_tokens=st.integers(1, 40), input_length=st.integers(1, 200))
 def test_a_prompt_has_exactly_its_length_within_the_vocabulary(
     data: st.DataObject, block_tokens: int, input_length: int
@@ -37,6 +38,7 @@ def test_a_prompt_has_exactly_its_length_within_the_vocabulary(
     assert all(100 <= token < vocab_size for token in tokens)
 
 
+@settings(deadline=None)
 @given(
     shared=st.lists(IDS, min_size=1, max_size=4),
     tails=st.lists(IDS, min_size=2, max_size=2, unique=True),
@@ -52,6 +54,7 @@ def test_equal_ids_share_their_prefix_and_other_ids_do_not(
     assert first[edge:] != second[edge:]
 
 
+@settings(deadline=None)
 @given(block_id=IDS, cut=st.integers(1, 16))
 def test_a_partly_filled_block_is_the_start_of_the_full_one(block_id: int, cut: int) -> None:
     full = prompt(planned(16, (block_id,)), 16)

@@ -2,7 +2,7 @@ import json
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.replay.sse import EventLines, Stream, parse_stream
@@ -43,6 +43,7 @@ PIECES = st.sampled_from(
 ENDINGS = st.sampled_from([b"\n", b"\r\n", b"\r"])
 
 
+@settings(deadline=None)
 @given(pieces=st.lists(PIECES, max_size=10), ending=ENDINGS, cuts=CUTS)
 def test_any_split_of_any_stream_gives_the_same_events(
     pieces: list[bytes], ending: bytes, cuts: list[int]
@@ -55,17 +56,32 @@ def test_any_split_of_any_stream_gives_the_same_events(
     assert (whole.done, whole.uncounted) == (parts.done, parts.uncounted) == (True, 0)
 
 
+@settings(deadline=None)
 @given(data=st.binary(max_size=200), cuts=CUTS)
 def test_any_split_of_any_bytes_gives_the_same_events(data: bytes, cuts: list[int]) -> None:
     assert events_of(split(data, cuts)) == events_of([data])
 
 
+@settings(deadline=None)
 @given(
     lines=st.lists(st.text("ab: \u20ac", min_size=1).map(str.encode), max_size=5), ending=ENDINGS
 )
 def test_data_lines_of_one_event_are_joined(lines: list[bytes], ending: bytes) -> None:
     data = b"".join(b"data: " + line + ending for line in lines) + ending
     assert events_of([data]) == ([b"\n".join(lines)] if lines else [])
+
+
+def test_a_line_end_split_between_its_two_bytes_is_one_line_end() -> None:
+    assert events_of([b"data: a\r", b"\ndata: b\r", b"\n\r\n"]) == [b"a\nb"]
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_line() -> None:
+    assert events_of([b"\xef\xbb", b"\xbfdata: a\n\n", b"\xef\xbb\xbfdata: b\n\n"]) == [b"a"]
+
+
+def test_an_event_without_data_is_no_error() -> None:
+    stream = read_whole(b"data:\n\n" + chunk(1) + DONE)
+    assert (stream.tokens, stream.error) == (1, None)
 
 
 JSON = st.recursive(
@@ -83,6 +99,7 @@ JSON = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(body=JSON)
 def test_json_of_any_shape_is_read_or_named_as_an_error(body: object) -> None:
     data = b"data: " + json.dumps(body).encode() + b"\n\n"
