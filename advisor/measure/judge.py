@@ -14,10 +14,18 @@ from advisor.measure.curves import Curves, Pool, pool
 from advisor.terms.measurement import Judgement
 from advisor.terms.target import Metric, Target, Verdict
 
-#: The design effect is taken at the target percentile and at these parts of its allowed share,
-#: the largest counts: exceedances further out come in fewer, tighter clumps, and a limit that
-#: nothing exceeds shows no clumps at all.
-CLUMP_PARTS = (1.0, 0.5, 0.25)
+#: The design effect is taken at these multiples of the target's allowed share, and the largest
+#: counts: exceedances further out come in tighter clumps, and a limit that nothing exceeds shows
+#: none at all.
+TAIL_PARTS = (1.0, 0.5, 0.25)
+#: And at these, unless the limit is a far one: a replay that met few bursts shows them in the body
+#: before it shows them in the tail.
+BODY_PARTS = (4.0, 2.0)
+#: A limit is far when its exceedances are at most this part of the allowed share. The body then
+#: says little about it, and would leave even a limit at four times the truth undecided.
+FAR = 0.1
+#: Among the samples of the error rate a failed request is a 1, any other a 0.
+_FAILED = 0.5
 
 
 def judge(replays: Sequence[Curves], target: Target, confidence: float) -> Judgement:
@@ -78,8 +86,7 @@ def nearest_rank(allowed_share: float, n: int) -> int:
 
 
 def _limit(target: Target) -> float:
-    """In the unit of the samples: a failed request is a 1 among zeros."""
-    return 0.5 if target.metric is Metric.ERRORS else float(target.limit_ns)
+    return _FAILED if target.metric is Metric.ERRORS else float(target.limit_ns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +95,15 @@ class _Test:
 
     n: int
     blocks: int
-    #: effective samples
+    #: effective samples for a limit that lies far out, and for any other
+    far_size: float
     size: float
     allowed: float
     confidence: float
 
     def bounds(self, k: int) -> ShareBounds:
-        return bounds_at(k / self.n, self.size, self.confidence)
+        far = k <= FAR * self.allowed * self.n
+        return bounds_at(k / self.n, self.far_size if far else self.size, self.confidence)
 
     def verdict(self, k: int) -> Verdict:
         bounds = self.bounds(k)
@@ -104,22 +113,33 @@ class _Test:
 
 
 def _test(sample: Pool, target: Target, confidence: float) -> _Test:
-    if target.metric is Metric.ERRORS:
-        deff = design_effect(sample.over(_limit(target)), sample.totals, sample.replay)
-    else:
-        deff = tail_design_effect(sample, target.allowed_share)
     n, blocks = len(sample), int((sample.totals > 0).sum())
-    size = effective_size(n, blocks, confidence, deff)
-    return _Test(n, blocks, size, target.allowed_share, confidence)
+    if target.metric is Metric.ERRORS:
+        far = size = _error_size(sample, blocks, confidence)
+    else:
+        deffs = tail_design_effects(sample, target.allowed_share)
+        far, size = (effective_size(n, blocks, confidence, deff) for deff in deffs)
+    return _Test(n, blocks, far, size, target.allowed_share, confidence)
 
 
-def tail_design_effect(sample: Pool, allowed_share: float) -> float:
-    """The design effect of a latency's tail; it does not depend on the limit that is judged.
+def _error_size(sample: Pool, blocks: int, confidence: float) -> float:
+    over = sample.over(_FAILED)
+    if not over.any():
+        return float(len(sample))  # no clustering to estimate: the exact bound of no events
+    deff = design_effect(over, sample.totals, sample.replay)
+    return effective_size(len(sample), blocks, confidence, deff)
 
-    Were it taken at the limit itself, the bound could fall while exceedances rise, and a looser
-    limit could fail where a tighter one passes.
+
+def tail_design_effects(sample: Pool, allowed_share: float) -> tuple[float, float]:
+    """The design effects (for a far limit, for any other) of a latency's tail.
+
+    They depend on the limit only through far or not, and the far one is the smaller. Were they
+    taken at the limit itself, the bound could fall while exceedances rise, and a looser limit
+    could fail where a tighter one passes.
     """
-    return max(_design_effect_at(sample, allowed_share * part) for part in CLUMP_PARTS)
+    tail = [_design_effect_at(sample, allowed_share * part) for part in TAIL_PARTS]
+    body = [allowed_share * part for part in BODY_PARTS if allowed_share * part <= 0.5]
+    return max(tail), max(tail + [_design_effect_at(sample, share) for share in body])
 
 
 def _design_effect_at(sample: Pool, share: float) -> float:
