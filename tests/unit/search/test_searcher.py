@@ -16,6 +16,7 @@ from advisor.terms.errors import InputError, SpaceError
 from advisor.terms.flags import FlagValue
 from advisor.terms.job import TrialResult
 from advisor.terms.outcome import Reason, TrialState
+from advisor.terms.setting import Setting
 from tests.unit.search.trials import (
     CACHE,
     FOUR,
@@ -46,15 +47,31 @@ def test_four_settings_and_a_budget_of_ten_are_four_launches(sampler: str) -> No
     assert len({proposal.setting.key for proposal, _ in done}) == len(done) == 4
 
 
+def with_failures(setting: Setting) -> TrialResult:
+    """Two kinds of setting that never serve among the rest."""
+    if setting.get("max_num_batched_tokens") == 256:
+        return failed(Reason.PORT_TAKEN)
+    if setting.get("gpu_memory_utilization") == 0.95:
+        return failed(Reason.OOM_PROFILING, 0.1)
+    return by_truth(setting)
+
+
 @pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize("told_before_restart", [1, 5, 9])
 def test_a_restart_goes_on_as_if_never_stopped(sampler: str, told_before_restart: int) -> None:
-    whole = run(searcher(sampler=sampler, seed=7), 14, by_truth)
+    whole = run(searcher(sampler=sampler, seed=7), 14, with_failures)
     again = searcher(sampler=sampler, seed=7)
     for proposal, result in whole[:told_before_restart]:
         again.tell(proposal, result)
-    rest = run(again, 14 - told_before_restart, by_truth)
+    rest = run(again, 14 - told_before_restart, with_failures)
     assert [p for p, _ in rest] == [p for p, _ in whole[told_before_restart:]]
+    assert len({result.state for _, result in whole}) == (1 if sampler == "grid" else 3)
+
+
+def test_after_a_fault_of_ours_the_search_moves_on_before_it_tries_again() -> None:
+    for seed in range(5):
+        (first, _), (second, _) = run(searcher(seed=seed), 2, lambda _: failed(Reason.HUNG))
+        assert first.setting != second.setting
 
 
 def test_a_killed_trial_changes_nothing_when_it_is_run_again() -> None:
