@@ -80,9 +80,9 @@ class Knob:
             check_value(where, name, value)
         found = type or _infer(where, values)
         ready = _convert(where, name, found, values)
-        for value, times in Counter(map(show, ready)).items():
+        for (_, value), times in Counter((isinstance(v, bool), v) for v in ready).items():
             if times > 1:
-                raise SpaceError(f"{where} value {value} is listed twice")
+                raise SpaceError(f"{where} value {show(value)} is listed twice")
         return cls(name, found, ready, tuple(sorted((when or {}).items())), any_flag)
 
     @classmethod

@@ -12,7 +12,7 @@ from optuna.distributions import (
 )
 from optuna.exceptions import ExperimentalWarning
 from optuna.samplers import TPESampler
-from optuna.trial import TrialState, create_trial
+from optuna.trial import TrialState
 
 from advisor.search.knob import Knob, is_number, same
 from advisor.search.space import Space, Variant
@@ -79,7 +79,7 @@ class Suggester:
         worst = min(scores, default=0.0)
         for trial in told:
             study.add_trial(
-                create_trial(
+                optuna.trial.create_trial(
                     value=worst if trial.score is None else trial.score,
                     params=dict(trial.point.params),
                     distributions=trial.point.distributions,
@@ -88,7 +88,7 @@ class Suggester:
             )
         for point in running:
             study.add_trial(
-                create_trial(
+                optuna.trial.create_trial(
                     state=TrialState.RUNNING,
                     params=dict(point.params),
                     distributions=point.distributions,
