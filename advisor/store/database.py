@@ -26,7 +26,7 @@ from sqlalchemy.pool import NullPool
 
 from advisor.store.location import make_default_directory, parse_url, probe_path, sqlite_path
 from advisor.store.schema import TABLES
-from advisor.terms.errors import LedgerError, SchemaMismatch
+from advisor.terms.errors import LedgerError, NotFound, SchemaMismatch
 
 #: Alembic's own default, `alembic_version`, is what Optuna's storage uses.
 VERSION_TABLE = "advisor_version"
@@ -102,12 +102,17 @@ def probe(url: str) -> SchemaState:
     return state
 
 
-def open_database(url: str, busy_timeout_ms: int = BUSY_TIMEOUT_MS) -> Engine:
+def open_database(
+    url: str, busy_timeout_ms: int = BUSY_TIMEOUT_MS, *, create: bool = True
+) -> Engine:
     """Connect to a database of the current schema; a fresh one is migrated first.
 
-    Raises SchemaMismatch when it is older or newer, LedgerError when it cannot be used.
+    Raises SchemaMismatch when it is older or newer, NotFound when it is fresh and shall not be
+    created, LedgerError when it cannot be used.
     """
     if probe(url).age is SchemaAge.FRESH:
+        if not create:
+            raise NotFound(f"database {parse_url(url).render_as_string()} holds no jobs yet")
         upgrade(url, busy_timeout_ms)
     engine = connect(url, busy_timeout_ms)
     with translated(parse_url(url)), engine.connect():

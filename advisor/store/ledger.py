@@ -7,16 +7,24 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Self
 
-from sqlalchemy import Select, func, select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from advisor.store import rows
+from advisor.measure.scored import Scored
+from advisor.store import queries, rows
 from advisor.store.database import BEGIN, BUSY_TIMEOUT_MS, open_database, translated
 from advisor.store.location import parse_url
 from advisor.store.owner import Owner
 from advisor.store.rows import StoredReplay
 from advisor.store.schema import CurvesRow, JobRow, ReplayRow, SpentWindowRow, TracesRow, TrialRow
-from advisor.store.serde import decode_traces, dump, encode_traces, load
+from advisor.store.serde import (
+    decode_curves,
+    decode_traces,
+    dump,
+    encode_curves,
+    encode_traces,
+    load,
+)
 from advisor.store.stamp import parse_stamp, stamp, utc_now
 from advisor.terms.advice import Advice
 from advisor.terms.errors import LeaseLost, LedgerError, NotFound
@@ -39,20 +47,18 @@ class SqlLedger:
         url: str,
         *,
         owner: Owner,
-        summarise: Callable[[Replay], bytes],
         lease_s: float = 30.0,
+        create: bool = True,
         busy_timeout_ms: int = BUSY_TIMEOUT_MS,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
-        """Opens the database, and creates it where there is none.
+        """Opens the database; where there is none it is created, or NotFound raised.
 
-        `summarise` makes what verdicts are computed from, stored beside the raw traces. Raises
-        SchemaMismatch or LedgerError, see `database.open_database`.
+        Raises SchemaMismatch or LedgerError when it cannot be used, see `open_database`.
         """
         self._url = parse_url(url)
-        self._engine = open_database(url, busy_timeout_ms)
+        self._engine = open_database(url, busy_timeout_ms, create=create)
         self._owner = owner
-        self._summarise = summarise
         self._lease = timedelta(seconds=lease_s)
         self._now = now
 
@@ -84,13 +90,13 @@ class SqlLedger:
 
     def job(self, job_id: str) -> Job:
         with self._read() as session:
-            return rows.job_of(_job(session, job_id), _spent(session, job_id))
+            return rows.job_of(queries.job(session, job_id), queries.spent(session, job_id))
 
     def jobs(self) -> list[Job]:
         """All of them, the newest first."""
         with self._read() as session:
             found = session.scalars(select(JobRow).order_by(JobRow.created_at.desc(), JobRow.id))
-            return [rows.job_of(row, _spent(session, row.id)) for row in found]
+            return [rows.job_of(row, queries.spent(session, row.id)) for row in found]
 
     def claim(self, job_id: str) -> Job:
         """Become the owner of a job that no living process works on; a done one is only read.
@@ -100,13 +106,13 @@ class SqlLedger:
         Raises NotFound, and LeaseLost that names the owner.
         """
         with self._write() as session:
-            row = _job(session, job_id, locked=True)
+            row = queries.job(session, job_id, locked=True)
             if row.state == rows.OPEN:
                 self._refuse_held(row)
-                for trial in session.scalars(_trials(job_id).where(TrialRow.closed_at.is_(None))):
+                for trial in session.scalars(queries.unfinished(job_id)):
                     rows.close(trial, TrialResult(TrialState.INTERRUPTED), row.seen_at)
                 self._take(row)
-            return rows.job_of(row, _spent(session, job_id))
+            return rows.job_of(row, queries.spent(session, job_id))
 
     def heartbeat(self, job_id: str) -> None:
         """Renew the lease, while nothing else is written."""
@@ -145,12 +151,15 @@ class SqlLedger:
             return number
 
     def add_replay(self, job_id: str, number: int, replay: Replay) -> None:
-        """Store a replay with its raw traces, whatever its outcome."""
+        """Store a replay with its raw traces and its curves, whatever its outcome.
+
+        Raises LedgerError for traces that contradict themselves.
+        """
         # made before the database is locked
-        traces, curves = encode_traces(replay.traces), self._summarise(replay)
+        traces, summary = encode_traces(replay.traces), encode_curves(replay.traces)
         with self._write() as session:
             self._owned(session, job_id)
-            trial = _running(session, job_id, number)
+            trial = queries.running(session, job_id, number)
             ordinal = session.scalar(
                 select(func.count()).select_from(ReplayRow).where(ReplayRow.trial_id == trial.id)
             )
@@ -158,7 +167,7 @@ class SqlLedger:
             session.add(row)
             session.flush()
             session.add(TracesRow(replay_id=row.id, data=traces))
-            session.add(CurvesRow(replay_id=row.id, data=curves))
+            session.add(CurvesRow(replay_id=row.id, data=summary))
 
     def close_trial(self, job_id: str, number: int, result: TrialResult) -> None:
         """Write how a running trial ended. Raises LedgerError when it is closed already."""
@@ -166,27 +175,30 @@ class SqlLedger:
             raise LedgerError(f"job {job_id} trial {number}: cannot be closed as running")
         with self._write() as session:
             self._owned(session, job_id)
-            rows.close(_running(session, job_id, number), result, stamp(self._now()))
+            rows.close(queries.running(session, job_id, number), result, stamp(self._now()))
 
     def trials(self, job_id: str) -> list[Trial]:
         """In order of their numbers, running and interrupted ones too."""
-        replays = select(func.count()).where(ReplayRow.trial_id == TrialRow.id).scalar_subquery()
         with self._read() as session:
-            _job(session, job_id)
-            found = session.execute(_trials(job_id).add_columns(replays)).tuples()
+            queries.job(session, job_id)
+            found = session.execute(queries.counted_trials(job_id))
             return [rows.trial_of(row, count) for row, count in found]
+
+    def scored(self, job_id: str) -> dict[int, list[Scored]]:
+        """By trial number, every replay that a verdict may rest on, in the order played."""
+        found: dict[int, list[Scored]] = {}
+        with self._read() as session:
+            queries.job(session, job_id)
+            for number, row, data in session.execute(queries.scored(job_id)):
+                scored = Scored(row.window, row.multiple, decode_curves(data))
+                found.setdefault(number, []).append(scored)
+        return found
 
     def replays(self, job_id: str, number: int) -> list[StoredReplay]:
         """Of one trial, in the order they were played. Raises NotFound for the trial."""
         with self._read() as session:
-            trial = _trial(session, job_id, number)
-            found = session.execute(
-                select(ReplayRow, CurvesRow.data)
-                .join(CurvesRow, CurvesRow.replay_id == ReplayRow.id)
-                .where(ReplayRow.trial_id == trial.id)
-                .order_by(ReplayRow.ordinal)
-            ).tuples()
-            return [rows.replay_of(row, curves) for row, curves in found]
+            trial = queries.trial(session, job_id, number)
+            return [rows.replay_of(*row) for row in session.execute(queries.replays(trial.id))]
 
     def traces(self, replay_id: int) -> Traces:
         """The raw traces of `StoredReplay.id`. Raises NotFound."""
@@ -200,7 +212,7 @@ class SqlLedger:
         """Mark held-out windows as used, all or none. Raises LedgerError for a used one."""
         with self._write() as session:
             self._owned(session, job_id)
-            spent = set(_spent(session, job_id))
+            spent = set(queries.spent(session, job_id))
             for window in windows:
                 if window in spent:
                     raise LedgerError(f"job {job_id}: window {window!r} is spent already")
@@ -219,7 +231,7 @@ class SqlLedger:
     def advice(self, job_id: str) -> Advice | None:
         """None while the job is open."""
         with self._read() as session:
-            row = _job(session, job_id)
+            row = queries.job(session, job_id)
             return None if row.advice is None else load(Advice, row.advice)
 
     @contextmanager
@@ -235,7 +247,7 @@ class SqlLedger:
 
     def _owned(self, session: Session, job_id: str) -> JobRow:
         """The job's row, locked, its lease renewed."""
-        row = _job(session, job_id, locked=True)
+        row = queries.job(session, job_id, locked=True)
         if row.state != rows.OPEN:
             raise LedgerError(f"job {job_id} is {row.state}; nothing more is written to it")
         if row.owner != self._owner.text:
@@ -258,35 +270,3 @@ class SqlLedger:
             raise LeaseLost(f"job {row.id} is being worked on by {owner}; end that process first")
         if alive is None and self._now() < parse_stamp(row.lease_until):
             raise LeaseLost(f"job {row.id} is leased to {owner} until {row.lease_until}")
-
-
-def _job(session: Session, job_id: str, *, locked: bool = False) -> JobRow:
-    # the row lock is for databases that have them; SQLite has the write lock already
-    row = session.get(JobRow, job_id, with_for_update=True if locked else None)
-    if row is None:
-        raise NotFound(f"job {job_id!r} is not in the ledger")
-    return row
-
-
-def _trials(job_id: str) -> Select[TrialRow]:
-    return select(TrialRow).where(TrialRow.job_id == job_id).order_by(TrialRow.number)
-
-
-def _trial(session: Session, job_id: str, number: int) -> TrialRow:
-    _job(session, job_id)
-    row = session.scalar(_trials(job_id).where(TrialRow.number == number))
-    if row is None:
-        raise NotFound(f"job {job_id} has no trial {number}")
-    return row
-
-
-def _running(session: Session, job_id: str, number: int) -> TrialRow:
-    row = _trial(session, job_id, number)
-    if row.closed_at is not None:
-        raise LedgerError(f"job {job_id} trial {number} is {row.state} already")
-    return row
-
-
-def _spent(session: Session, job_id: str) -> frozenset[str]:
-    windows = select(SpentWindowRow.window).where(SpentWindowRow.job_id == job_id)
-    return frozenset(session.scalars(windows))

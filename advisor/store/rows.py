@@ -41,7 +41,7 @@ class StoredReplay:
     audit: ClientAudit | None
     window_start_ns: int
     window_end_ns: int
-    #: what the ledger's `summarise` made of the replay
+    #: `serde.decode_curves` reads them
     curves: bytes
 
 

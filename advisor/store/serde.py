@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
+from advisor.measure.codec import from_bytes, to_bytes
+from advisor.measure.curves import Curves, curves
 from advisor.store.schema import JsonValue
 from advisor.terms.errors import LedgerError
 from advisor.terms.traces import ClientAudit, Traces
@@ -126,6 +128,22 @@ def decode_traces(data: bytes) -> Traces:
         window_end_ns=end_ns,
         audit=None if audit is None else load(ClientAudit, audit),
     )
+
+
+def encode_curves(traces: Traces) -> bytes:
+    """What verdicts are computed from. Raises LedgerError for traces that make no sense."""
+    try:
+        return to_bytes(curves(traces))
+    except ValueError as exc:
+        raise LedgerError(f"ledger: cannot store a replay: {exc}") from exc
+
+
+def decode_curves(data: bytes) -> Curves:
+    """Raises LedgerError for damaged bytes."""
+    try:
+        return from_bytes(data)
+    except ValueError as exc:
+        raise LedgerError(f"ledger: {exc}") from exc
 
 
 def _header(raw: bytes) -> tuple[dict[str, Any], int]:
