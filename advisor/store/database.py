@@ -161,10 +161,14 @@ def _migrate(connection: Connection) -> None:
     config.attributes["connection"] = connection
     with connection.begin():
         command.upgrade(config, "head")
-        broken = connection.exec_driver_sql("PRAGMA foreign_key_check").all() if is_sqlite else []
-        if broken:
-            tables = ", ".join(sorted({str(row[0]) for row in broken}))
-            raise LedgerError(f"db: upgrade undone, it would leave dangling rows in {tables}")
+        if is_sqlite:
+            _refuse_dangling(connection)
+
+
+def _refuse_dangling(connection: Connection) -> None:
+    for table in sorted(TABLES):
+        if connection.exec_driver_sql(f"PRAGMA foreign_key_check({table})").first() is not None:
+            raise LedgerError(f"db: upgrade undone, rows of {table} would refer to nothing")
 
 
 @contextmanager

@@ -29,6 +29,8 @@ def parse_url(url: str) -> URL:
         raise LedgerError(f"db: {url!r} is not a database URL; {expected}") from exc
     if parsed.get_backend_name() != "sqlite":
         return parsed
+    if parsed.drivername not in ("sqlite", "sqlite+pysqlite"):
+        raise LedgerError(f"db: {parsed.drivername} is not supported; {expected}")
     if parsed.host:
         raise LedgerError(f"db: {url!r} names a host; {expected}, with three slashes or four")
     database = parsed.database or ""

@@ -76,7 +76,7 @@ def _replay() -> None:
         sa.Column("trial_id", sa.Integer(), nullable=False),
         sa.Column("ordinal", sa.Integer(), nullable=False),
         sa.Column("window", sa.String(), nullable=False),
-        sa.Column("multiple", sa.Float(), nullable=False),
+        sa.Column("multiple", sa.Double(), nullable=False),
         sa.Column("salt", sa.String(40), nullable=False),
         sa.Column("outcome", sa.String(16), nullable=False),
         sa.Column("note", sa.String(), nullable=False),

@@ -1,5 +1,6 @@
 """One example of each noun that a ledger keeps, with every optional part filled in."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -121,3 +122,14 @@ def replay(ordinal: int = 0, outcome: ReplayOutcome = ReplayOutcome.VALID) -> Re
     plan = Plan(window, 1.2, 2**64 - 1 - ordinal, 10**9)
     facts = ServerFacts(running_max=3.0, kv_cache_usage_max=0.0)
     return Replay(plan, outcome, "late by 2 ms", traces(), facts)
+
+
+def assert_same(left: Traces, right: Traces) -> None:
+    """Equal to the last bit, types included."""
+    for field in dataclasses.fields(Traces):
+        one, other = getattr(left, field.name), getattr(right, field.name)
+        if isinstance(one, np.ndarray):
+            assert one.dtype == other.dtype, field.name
+            np.testing.assert_array_equal(one, other, err_msg=field.name)
+        else:
+            assert one == other, field.name
