@@ -1,1 +1,1 @@
-"""The ledger: the only truth about a job."""
+"""The ledger on SQLAlchemy: jobs, trials, replays with their raw traces, and the advice."""

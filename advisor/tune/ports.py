@@ -5,10 +5,9 @@ Two implementations of each exist: the real one and the simulator's, or a test's
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import Protocol
 
-from advisor.measure.curves import Curves
+from advisor.measure.scored import Scored as Scored
 from advisor.terms.advice import Advice
 from advisor.terms.job import (
     EngineInfo,
@@ -26,16 +25,6 @@ from advisor.terms.profile import Plan
 from advisor.terms.setting import Setting
 from advisor.terms.target import Target
 from advisor.terms.traces import Traces
-
-
-@dataclass(frozen=True, slots=True)
-class Scored:
-    """A stored replay that may be judged, at any time and against any target."""
-
-    window: str
-    multiple: float
-    curves: Curves
-
 
 #: Called with the share of the replay that is done, 0..1.
 Progress = Callable[[float], None]
