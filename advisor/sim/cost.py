@@ -17,15 +17,18 @@ from advisor.terms.traces import Int64
 _FS_PER_S = 10**15
 _FS_PER_NS = 10**6
 
-#: Share of the data sheet's bandwidth that streaming reads reach; with the 1 ms below it carries
-#: over the two recorded vLLM 0.19.0 runs (casys-kaist/LLMServingSim bench/examples).
+#: Share of the data sheet's bandwidth that streaming reads of weights reach. This and the next
+#: two, marked *, were fitted together on the mean TPOT of two recorded vLLM 0.19.0 runs (RTX 4090
+#: and RTX PRO 6000, casys-kaist/LLMServingSim bench/examples): 2 % and 1 % off.
 BANDWIDTH_EFFICIENCY = 0.92
+#: * The same for the KV cache, read in blocks.
+KV_EFFICIENCY = 0.75
 #: Attention in prefill against the dense peak: FlashAttention-2 reports 50 to 73 % on an A100.
 ATTENTION_EFFICIENCY = 0.5
-#: Host and launch time in every step, in ns, fitted on the same two runs.
+#: * Host and launch time in every step, in ns.
 STEP_NS = 1_000_000
-#: Sampling, block tables and output of one sequence in one step, in ns.
-SEQUENCE_NS = 5_000
+#: * Sampling, block tables and output of one sequence in one step, in ns.
+SEQUENCE_NS = 20_000
 #: Without CUDA graphs each layer's kernels are launched one by one: BLIS fits 32 us a layer.
 EAGER_LAYER_NS = 32_000
 #: One all-reduce starts no faster than this (ring over NVLink or PCIe), in ns; two a layer.
@@ -86,7 +89,9 @@ class CostModel:
             weights_fs=fs(shape.step_weight_bytes(precision.linear_bytes) / parallel / bandwidth),
             # The output head runs for sampled tokens only; at 2 FLOP per weight and token.
             token_fs=fs(2 * linear / parallel / flops),
-            context_fs=fs(config.kv_bytes_per_token / bandwidth),
+            context_fs=fs(
+                config.kv_bytes_per_token / device.bandwidth_bytes_per_s / KV_EFFICIENCY
+            ),
             # Scores and weighted values: 2 products of 2 x head dim FLOP, per head and layer.
             pair_fs=fs(4 * shape.layers * shape.heads * shape.head_dim / parallel / attention),
             sequence_fs=fs(SEQUENCE_NS / 1e9),

@@ -7,8 +7,9 @@ import numpy as np
 
 from advisor.sim.config import EngineConfig
 from advisor.sim.cost import EMIT_NS, INGEST_NS, CostModel
-from advisor.sim.scheduler import DecodeRun, Limits, Scheduler
+from advisor.sim.scheduler import Scheduler
 from advisor.sim.steplog import StepLog, Timeline, TokenLog
+from advisor.sim.steps import DecodeRun, Limits
 from advisor.terms.job import ServerFacts
 from advisor.terms.profile import PlannedRequest
 from advisor.terms.traces import MISSING, ClientAudit, Int64, RequestStatus, Traces

@@ -1,4 +1,4 @@
-"""What the steps of a run left behind, in flat arrays: step ends, gauges, tokens as step ranges."""
+"""What the steps left behind, in flat arrays: step ends, gauges, tokens as ranges of steps."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -82,7 +82,7 @@ class TokenLog:
             ends[request] = first + count
 
     def steps(self, num_requests: int) -> tuple[Int64, Int64]:
-        """(int64[num_requests] tokens of each, int64[all tokens] their steps, request by request)."""
+        """(int64[num_requests] tokens of each, int64[tokens] their steps, by request)."""
         opened = [
             (request, start, end)
             for request, (start, end) in enumerate(
