@@ -118,11 +118,10 @@ def _blocks(demand: MemoryDemand, available: int) -> int:
             "kv_cache",
             "No available memory for the cache blocks. Try increasing `gpu_memory_utilization` "
             "when initializing the engine.",
-            # Against what one longest request needs, so that "less than nothing" is graded too.
-            (need - available) / need,
+            _shortfall(need, available),
         )
     blocks = available // (demand.kv_bytes_per_token * demand.block_size)
-    usable_tokens = (blocks - 1) * demand.block_size
+    usable_tokens = max(0, (blocks - 1) * demand.block_size)
     if usable_tokens < demand.max_model_len:
         raise refused(
             Reason.KV_CACHE_TOO_SMALL,
@@ -130,10 +129,17 @@ def _blocks(demand: MemoryDemand, available: int) -> int:
             f"To serve at least one request with the model's max seq len "
             f"({demand.max_model_len}), ({_gib(need)} GiB KV cache is needed, which is larger "
             f"than the available KV cache memory ({_gib(available)} GiB). Based on the available "
-            f"memory, the estimated maximum model length is {max(usable_tokens, 0)}.",
-            min(1.0, need / available - 1) if usable_tokens > 0 else 1.0,
+            f"memory, the estimated maximum model length is {usable_tokens}.",
+            _shortfall(need, available),
         )
     return blocks
+
+
+def _shortfall(need: int, available: int) -> float:
+    """Needed / available - 1, carried on past nothing available so that less is always worse."""
+    if available * 100 >= need:
+        return max(need / available - 1, 0.0)
+    return 99 + (need / 100 - available) / need
 
 
 def _gib(count: int) -> str:
