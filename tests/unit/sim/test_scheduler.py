@@ -98,6 +98,31 @@ def test_the_last_running_is_preempted_requeued_first_and_nothing_admitted_then(
     assert (scheduler.tokens[1], scheduler.computed[1]) == (129, 0)
 
 
+def test_nothing_is_admitted_in_the_step_of_a_preemption_though_it_would_fit() -> None:
+    scheduler = Scheduler(limits(max_num_batched_tokens=512, num_blocks=13))
+    # Equal up to token 144; the second computes its last full block again, as a copy.
+    longer = scheduler.add(150, 50, (1, 2), 144)
+    copy = scheduler.add(144, 50, (1,), 144)
+    while not scheduler.preemptions:
+        batch = scheduler.schedule()
+        scheduler.complete(batch)
+    assert batch.requests == [longer]
+    # Its copy is gone and the other's block serves: now it fits.
+    assert scheduler.schedule().requests == [longer, copy]
+
+
+def test_cached_blocks_that_nobody_holds_count_against_the_free_ones() -> None:
+    scheduler = Scheduler(limits(max_num_batched_tokens=512, num_blocks=17))
+    scheduler.add(128, 1, (1,), 128)
+    scheduler.complete(scheduler.schedule())
+    scheduler.add(127, 50)
+    scheduler.schedule()
+    # 8 blocks are free, all of them the cached prefix; with it in use there is no ninth.
+    scheduler.add(144, 1, (1, 2), 128)
+    assert scheduler.schedule().requests == [1]
+    assert list(scheduler.waiting) == [2]
+
+
 def test_shared_prefix_hits_within_the_same_step_and_never_the_last_token() -> None:
     scheduler = Scheduler(limits(max_num_batched_tokens=512))
     for _ in range(2):

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.sim import EngineConfig, SimRun, simulate
+from advisor.sim.cost import INGEST_NS
 from advisor.terms.profile import PlannedRequest
 from advisor.terms.traces import MISSING, RequestStatus
 from tests.unit.sim.loads import SECOND, at_once, engine, play, poisson
@@ -70,6 +71,17 @@ def test_skipping_ahead_equals_stepping_in_a_large_overload() -> None:
     config = engine("rtx-4090", max_model_len=8192)
     assert_equal(play(load, config), play(load, config, skip_ahead=False))
     assert play(load, config).facts.preemptions
+
+
+def test_an_arrival_at_the_very_end_of_a_step_joins_the_next() -> None:
+    first = PlannedRequest(0, 100, 50, (), True)
+    config = engine()
+    ends = play([first], config).timeline.step_end_ns
+    for step in (3, 20):
+        second = PlannedRequest(int(ends[step]) - INGEST_NS, 100, 5, (), True)
+        run = play([first, second], config)
+        assert_equal(run, play([first, second], config, skip_ahead=False))
+        assert run.timeline.running[step : step + 2].tolist() == [1, 2]
 
 
 def test_same_seed_same_run_and_another_launch_drifts_a_little() -> None:
