@@ -78,20 +78,18 @@ def _method(model: ModelShape, asked: str | None) -> str | None:
     known = {*_ONLINE_FP8, _ONLINE_INT8, *_READS}
     if asked is not None and asked not in known:
         raise refused(
-            Reason.INVALID_SETTING,
+            Reason.UNSUPPORTED,
             "config",
             f"Unknown quantization method: {asked}. Must be one of {sorted(known)}.",
         )
     has = model.quantization
     if has is None:
         if asked in _READS and asked not in _ONLINE_FP8:
-            raise refused(
-                Reason.INVALID_SETTING, "config", f"Cannot find the config file for {asked}"
-            )
+            raise refused(Reason.UNSUPPORTED, "config", f"Cannot find the config file for {asked}")
         return asked
     if asked is not None and _READS.get(asked) != has:
         raise refused(
-            Reason.INVALID_SETTING,
+            Reason.UNSUPPORTED,
             "config",
             f"Quantization method specified in the model config ({has}) does not match the "
             f"quantization method specified in the `quantization` argument ({asked}).",

@@ -129,8 +129,6 @@ def test_flags_without_effect_are_accepted() -> None:
         ({"max_num_seqs": True}, "--max-num-seqs True: expected an integer >= 1"),
         ({"enable_prefix_caching": 1}, "--enable-prefix-caching 1: takes no value"),
         ({"quantization": 8}, "--quantization 8: expected a name"),
-        ({"quantization": "fp9"}, "Unknown quantization method: fp9"),
-        ({"quantization": "awq"}, "Cannot find the config file for awq"),
         ({"kv_cache_dtype": "fp4"}, "Invalid kv_cache_dtype: fp4"),
         ({"dtype": "int3"}, "--dtype int3: one of auto"),
         ({"block_size": 24}, "--block-size 24: must be a multiple of 16"),
@@ -158,9 +156,18 @@ def test_tensor_parallel_on_a_cpu_is_not_modelled() -> None:
     assert "--tensor-parallel-size 2: 1 is modelled on cpu-ddr5" in failure.message
 
 
-def test_method_must_match_the_checkpoint() -> None:
-    failure = refusal(model="llama-3.1-8b-awq", quantization="gptq")
-    assert "does not match the quantization method specified" in failure.message
+@pytest.mark.parametrize(
+    ("model", "method", "text"),
+    [
+        ("llama-3.1-8b", "fp9", "Unknown quantization method: fp9"),
+        ("llama-3.1-8b", "awq", "Cannot find the config file for awq"),
+        ("llama-3.1-8b-awq", "gptq", "does not match the quantization method specified"),
+    ],
+)
+def test_method_must_be_known_and_match_the_checkpoint(model: str, method: str, text: str) -> None:
+    failure = refusal(model=model, quantization=method)
+    assert failure.reason is Reason.UNSUPPORTED
+    assert text in failure.message
 
 
 @pytest.mark.parametrize("flags", [{"quantization": "fp8"}, {"kv_cache_dtype": "fp8"}])
