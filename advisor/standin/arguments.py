@@ -17,6 +17,14 @@ _ALIASES = {
     "data_parallel_size": ("-dp",),
     "quantization": ("-q",),
 }
+#: Switches that a baseline never names.
+_MORE_SWITCHES = frozenset(
+    {
+        "disable_uvicorn_access_log",
+        "enable_force_include_usage",
+        "allow_deprecated_quantization",
+    }
+)
 #: Read by the server itself, not by the engine.
 _SERVER = frozenset({"host", "port", "served_model_name"})
 
@@ -43,7 +51,7 @@ def parser() -> argparse.ArgumentParser:
     parse.add_argument("--model", dest="model_flag", help="the same as a flag")
     for name in sorted(KNOWN_FLAGS - _SERVER):
         words = ("--" + name.replace("_", "-"), *_ALIASES.get(name, ()))
-        if name in SWITCHES:
+        if name in SWITCHES | _MORE_SWITCHES:
             parse.add_argument(
                 *words, dest=name, action=argparse.BooleanOptionalAction, default=None
             )
