@@ -1,0 +1,154 @@
+"""The shapes of decoder-only transformers, and the bytes that follow from them."""
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from advisor.terms.errors import InputError
+
+#: Checkpoint format -> bytes per weight of the linear layers; 4-bit formats carry one 16-bit scale
+#: and one 4-bit zero point per 128 weights.
+CHECKPOINT_BYTES = {"awq": 0.52, "gptq": 0.52, "fp8": 1.0}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelShape:
+    """One dense decoder: attention with grouped key-value heads and a gated MLP."""
+
+    name: str
+    layers: int
+    hidden: int
+    intermediate: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    vocab: int
+    tied_embeddings: bool
+    max_position_embeddings: int
+    #: bytes per element of unquantised weights, activations and (by default) the KV cache
+    element_bytes: int = 2
+    #: quantisation method of the checkpoint itself, None for a plain one
+    quantization: str | None = None
+    #: bytes per weight of the linear layers in a quantised checkpoint
+    quantized_bytes: float | None = None
+
+    @property
+    def linear_parameters(self) -> int:
+        """Weights of all attention and MLP projections."""
+        attention = 2 * self.hidden * self.head_dim * (self.heads + self.kv_heads)
+        return self.layers * (attention + 3 * self.hidden * self.intermediate)
+
+    @property
+    def embedding_parameters(self) -> int:
+        """Of one table: the input embedding, or the output head."""
+        return self.vocab * self.hidden
+
+    @property
+    def parameters(self) -> int:
+        """All weights; norms are two vectors a layer and one at the end."""
+        tables = 1 if self.tied_embeddings else 2
+        norms = (2 * self.layers + 1) * self.hidden
+        return self.linear_parameters + tables * self.embedding_parameters + norms
+
+    def weight_bytes(self, linear_bytes: float | None = None) -> int:
+        """Bytes in device memory, linear layers at `linear_bytes` a weight (default: plain)."""
+        plain = self.parameters - self.linear_parameters
+        each = self.element_bytes if linear_bytes is None else linear_bytes
+        return round(plain * self.element_bytes + self.linear_parameters * each)
+
+    def step_weight_bytes(self, linear_bytes: float | None = None) -> int:
+        """Bytes that every step reads: all but the input embedding, of which it reads rows."""
+        unread = 0 if self.tied_embeddings else self.embedding_parameters * self.element_bytes
+        return self.weight_bytes(linear_bytes) - unread
+
+    def kv_bytes_per_token(self, element_bytes: float | None = None) -> int:
+        """Keys and values of one token in all layers: 2 x layers x KV heads x head dim x bytes."""
+        each = self.element_bytes if element_bytes is None else element_bytes
+        return round(2 * self.layers * self.kv_heads * self.head_dim * each)
+
+
+#: From each model's published config.json.
+_BUILT_IN = {
+    shape.name: shape
+    for shape in (
+        ModelShape("llama-3.1-8b", 32, 4096, 14336, 32, 8, 128, 128256, False, 131072),
+        ModelShape("llama-3.1-70b", 80, 8192, 28672, 64, 8, 128, 128256, False, 131072),
+        ModelShape("qwen2.5-7b", 28, 3584, 18944, 28, 4, 128, 152064, False, 32768),
+        ModelShape("qwen2.5-32b", 64, 5120, 27648, 40, 8, 128, 152064, False, 32768),
+        ModelShape("mistral-7b", 32, 4096, 14336, 32, 8, 128, 32768, False, 32768),
+    )
+}
+
+
+def model_names() -> tuple[str, ...]:
+    """Built-in shapes; each also exists as a quantised checkpoint, `NAME-awq` and so on."""
+    return tuple(_BUILT_IN)
+
+
+def model(name: str) -> ModelShape:
+    """A built-in shape, or one read from a config.json (its path or its folder's).
+
+    Raises InputError for an unknown name and for a config that cannot be read.
+    """
+    if name in _BUILT_IN:
+        return _BUILT_IN[name]
+    base, _, suffix = name.rpartition("-")
+    if base in _BUILT_IN and suffix in CHECKPOINT_BYTES:
+        method = CHECKPOINT_BYTES[suffix]
+        return replace(_BUILT_IN[base], name=name, quantization=suffix, quantized_bytes=method)
+    path = Path(name)
+    if path.is_dir():
+        path = path / "config.json"
+    if path.is_file():
+        return _read(name, path)
+    raise InputError(
+        f"model {name!r}: unknown to the simulator; one of {', '.join(_BUILT_IN)} (also with "
+        f"-{', -'.join(CHECKPOINT_BYTES)}), or a path to a config.json"
+    )
+
+
+def _read(name: str, path: Path) -> ModelShape:
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as exc:
+        raise InputError(f"model {name!r}: cannot read {path}: {exc}") from exc
+    if not isinstance(config, dict):
+        raise InputError(f"model {name!r}: {path} is not a JSON object")
+
+    def size(key: str, default: int | None = None) -> int:
+        value = config.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise InputError(
+                f"model {name!r}: {path}: {key} is {value!r}, expected an integer >= 1"
+            )
+        return value
+
+    heads = size("num_attention_heads")
+    method, each = _quantization(name, path, config.get("quantization_config"))
+    return ModelShape(
+        name=name,
+        layers=size("num_hidden_layers"),
+        hidden=size("hidden_size"),
+        intermediate=size("intermediate_size"),
+        heads=heads,
+        kv_heads=size("num_key_value_heads", heads),
+        head_dim=size("head_dim", size("hidden_size") // heads),
+        vocab=size("vocab_size"),
+        tied_embeddings=bool(config.get("tie_word_embeddings", False)),
+        max_position_embeddings=size("max_position_embeddings"),
+        element_bytes=4 if "float32" in (config.get("torch_dtype"), config.get("dtype")) else 2,
+        quantization=method,
+        quantized_bytes=each,
+    )
+
+
+def _quantization(name: str, path: Path, found: object) -> tuple[str | None, float | None]:
+    if found is None:
+        return None, None
+    method = found.get("quant_method") if isinstance(found, dict) else None
+    if method not in CHECKPOINT_BYTES:
+        known = ", ".join(CHECKPOINT_BYTES)
+        raise InputError(
+            f"model {name!r}: {path}: quant_method {method!r} is not modelled; one of {known}"
+        )
+    return method, CHECKPOINT_BYTES[method]

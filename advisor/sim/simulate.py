@@ -1,0 +1,201 @@
+"""A replay in virtual time: planned requests in, traces, server facts and a timeline out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from advisor.sim.config import EngineConfig
+from advisor.sim.cost import EMIT_NS, INGEST_NS, CostModel
+from advisor.sim.scheduler import Scheduler
+from advisor.sim.steplog import StepLog, Timeline, TokenLog
+from advisor.sim.steps import DecodeRun, Limits
+from advisor.terms.job import ServerFacts
+from advisor.terms.profile import PlannedRequest
+from advisor.terms.traces import MISSING, ClientAudit, Int64, RequestStatus, Traces
+
+#: The virtual client sends on time, always.
+_AUDIT = ClientAudit(0.0, 0.0, 0.0, None, None, None, "virtual")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SimRun:
+    """What one simulated replay gave."""
+
+    traces: Traces
+    #: over the whole replay, lead-in included
+    facts: ServerFacts
+    timeline: Timeline
+
+
+def simulate(
+    requests: Sequence[PlannedRequest],
+    config: EngineConfig,
+    *,
+    block_tokens: int,
+    window_start_ns: int,
+    window_end_ns: int,
+    seed: int = 0,
+    skip_ahead: bool = True,
+) -> SimRun:
+    """Play requests against the engine until the last one ends.
+
+    `block_tokens` is what one of the requests' block ids covers. `seed` numbers the launch: two
+    launches of one setting differ by a small common factor of all step times. A request whose
+    prompt and output exceed max_model_len fails at once, as HTTP 400. `skip_ahead=False` takes
+    every step singly; the result is the same.
+    """
+    replay = _Replay(requests, config, block_tokens, CostModel.of(config, seed), skip_ahead)
+    replay.play()
+    return SimRun(
+        replay.traces(window_start_ns, window_end_ns),
+        replay.facts(),
+        replay.steps.timeline(replay.scheduler.pool.num_usable),
+    )
+
+
+class _Replay:
+    """The event loop: arrivals join between steps, time moves by the duration of each step."""
+
+    def __init__(
+        self,
+        requests: Sequence[PlannedRequest],
+        config: EngineConfig,
+        block_tokens: int,
+        cost: CostModel,
+        skip_ahead: bool,
+    ) -> None:
+        self.requests = requests
+        self.scheduler = Scheduler(Limits.of(config))
+        self.steps = StepLog()
+        self.tokens = TokenLog()
+        self._cost = cost
+        self._block_tokens = block_tokens
+        self._skip_ahead = skip_ahead
+        #: rows of `requests` that are served, in order of arrival = index in the scheduler
+        self.served = sorted(
+            (
+                row
+                for row, each in enumerate(requests)
+                if each.input_length + each.output_length <= config.max_model_len
+            ),
+            key=lambda row: (requests[row].at_ns, row),
+        )
+        self._arrivals = np.array(
+            [requests[row].at_ns + INGEST_NS for row in self.served], dtype=np.int64
+        )
+        self._joined = 0
+        self._now = 0
+
+    def play(self) -> None:
+        scheduler = self.scheduler
+        arrivals: list[int] = self._arrivals.tolist()
+        while True:
+            while self._joined < len(arrivals) and arrivals[self._joined] <= self._now:
+                self._join()
+            if not scheduler.running and not scheduler.waiting:
+                if self._joined == len(arrivals):
+                    return
+                self._now = arrivals[self._joined]
+                continue
+            run = scheduler.decode_run() if self._skip_ahead else None
+            if run is None:
+                self._step()
+            else:
+                self._run(run)
+
+    def _join(self) -> None:
+        request = self.requests[self.served[self._joined]]
+        self.scheduler.add(
+            request.input_length, request.output_length, request.block_ids, self._block_tokens
+        )
+        self._joined += 1
+
+    def _step(self) -> None:
+        scheduler = self.scheduler
+        batch = scheduler.schedule()
+        self._now += self._cost.step_ns(
+            batch.total_tokens, batch.context_tokens, batch.prefill_pairs, len(batch.requests)
+        )
+        used = scheduler.pool.num_usable - scheduler.pool.num_free
+        running, waiting = len(scheduler.running), len(scheduler.waiting)
+        emitted, _ = scheduler.complete(batch)
+        self.tokens.add(emitted, self.steps.num_steps, 1)
+        self.steps.add(self._now, running, waiting, used, 1)
+
+    def _run(self, run: DecodeRun) -> None:
+        """As many steps of the run as start before the next arrival that could join them."""
+        running, steps = len(run.requests), len(run.used_blocks)
+        next_arrival = None
+        if not run.is_closed and self._joined < len(self._arrivals):
+            next_arrival = int(self._arrivals[self._joined])
+            # Steps only get longer within a run, so the first one bounds their number.
+            first = self._cost.step_ns(running, run.context_tokens, 0, running)
+            steps = min(steps, (next_arrival - self._now) // first + 1)
+        durations = self._cost.decode_run_ns(running, run.context_tokens, steps)
+        ends = self._now + np.cumsum(durations)
+        starts = ends - durations
+        if next_arrival is not None:
+            steps = int(np.searchsorted(starts, next_arrival, side="left"))
+        waiting: Int64 = len(self.scheduler.waiting) + np.searchsorted(
+            self._arrivals[self._joined :], starts[:steps], side="right"
+        )
+        self.tokens.add(run.requests, self.steps.num_steps, steps)
+        self.steps.add(ends[:steps], running, waiting, run.used_blocks[:steps], steps)
+        self._now = int(ends[steps - 1])
+        self.scheduler.advance(run, steps)
+
+    def traces(self, window_start_ns: int, window_end_ns: int) -> Traces:
+        """Expand the ranges of steps into one event for every token."""
+        n = len(self.requests)
+        counts_served, steps = self.tokens.steps(len(self.served))
+        step_end = self.steps.timeline(1).step_end_ns
+        events_served = step_end[steps] + EMIT_NS
+        rows = np.array(self.served, dtype=np.int64)
+        counts = np.zeros(n, dtype=np.int64)
+        counts[rows] = counts_served
+        offsets = np.concatenate(([0], np.cumsum(counts)))
+        # From order of arrival to order of the rows given.
+        first_served = np.cumsum(counts_served) - counts_served
+        shift = np.repeat(offsets[rows] - first_served, counts_served)
+        events = np.empty(len(events_served), dtype=np.int64)
+        events[np.arange(len(events_served)) + shift] = events_served
+        planned = self._column("at_ns")
+        inputs = self._column("input_length")
+        ok = counts > 0
+        end = planned.copy()
+        end[ok] = events[offsets[1:][ok] - 1]
+        return Traces(
+            planned_ns=planned,
+            sent_ns=planned.copy(),
+            end_ns=end,
+            status=np.where(ok, RequestStatus.OK, RequestStatus.HTTP).astype(np.uint8),
+            counted=np.array([each.counted for each in self.requests], dtype=np.bool_),
+            input_tokens=inputs,
+            prompt_tokens=np.where(ok, inputs, MISSING),
+            output_tokens=self._column("output_length"),
+            event_offsets=offsets,
+            event_ns=events,
+            event_tokens=np.ones(len(events), dtype=np.int32),
+            window_start_ns=window_start_ns,
+            window_end_ns=window_end_ns,
+            audit=_AUDIT,
+        )
+
+    def facts(self) -> ServerFacts:
+        timeline = self.steps.timeline(self.scheduler.pool.num_usable)
+        any_step = self.steps.num_steps > 0
+        served = [self.requests[row] for row in self.served]
+        return ServerFacts(
+            running_max=float(timeline.running.max()) if any_step else 0.0,
+            waiting_max=float(timeline.waiting.max()) if any_step else 0.0,
+            kv_cache_usage_max=float(timeline.kv_cache_usage.max()) if any_step else 0.0,
+            preemptions=float(self.scheduler.preemptions),
+            prefix_cache_queries=float(self.scheduler.prefix_queries),
+            prefix_cache_hits=float(self.scheduler.prefix_hits),
+            prompt_tokens=float(sum(each.input_length for each in served)),
+            generation_tokens=float(sum(each.output_length for each in served)),
+        )
+
+    def _column(self, name: str) -> Int64:
+        return np.array([getattr(each, name) for each in self.requests], dtype=np.int64)

@@ -1,0 +1,58 @@
+"""What goes into the scheduler and what comes out of it: limits, a step, a run of steps."""
+
+from dataclasses import dataclass
+
+from advisor.sim.config import EngineConfig
+from advisor.terms.traces import Int64
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The part of the configuration that scheduling depends on."""
+
+    max_num_batched_tokens: int
+    max_num_seqs: int
+    block_size: int
+    num_blocks: int
+    enable_prefix_caching: bool = True
+    enable_chunked_prefill: bool = True
+    long_prefill_token_threshold: int = 0
+
+    @classmethod
+    def of(cls, config: EngineConfig) -> "Limits":
+        return cls(
+            config.max_num_batched_tokens,
+            config.max_num_seqs,
+            config.block_size,
+            config.memory.num_blocks,
+            config.enable_prefix_caching,
+            config.enable_chunked_prefill,
+            config.long_prefill_token_threshold,
+        )
+
+
+@dataclass(slots=True)
+class Batch:
+    """One step: what is computed, and the sums its duration depends on."""
+
+    requests: list[int]
+    #: tokens computed for each, >= 1
+    tokens: list[int]
+    total_tokens: int = 0
+    #: length of every context after the step, summed: the KV that attention reads
+    context_tokens: int = 0
+    #: (token, context) pairs of requests that compute more than one token
+    prefill_pairs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeRun:
+    """Coming steps whose composition cannot change: one token for each running request."""
+
+    requests: list[int]
+    #: sum of contexts in the first of the steps; grows by len(requests) a step
+    context_tokens: int
+    #: int64[steps], blocks held from each step on
+    used_blocks: Int64
+    #: whether a new arrival would have to wait, so cannot end the run
+    is_closed: bool

@@ -1,0 +1,98 @@
+"""The command line: vLLM's flags as far as the simulator models them, and the stand-in's own."""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from advisor.sim import hardware_names
+from advisor.sim.flagvalues import KNOWN_FLAGS
+from advisor.terms.flags import SWITCHES, FlagValue, parse_value
+from advisor.terms.setting import Setting
+
+#: Other spellings that vLLM accepts.
+_ALIASES = {
+    "gpu_memory_utilization": ("--device-memory-utilization",),
+    "tensor_parallel_size": ("-tp",),
+    "pipeline_parallel_size": ("-pp",),
+    "data_parallel_size": ("-dp",),
+    "quantization": ("-q",),
+}
+#: Switches that a baseline never names.
+_MORE_SWITCHES = frozenset(
+    {
+        "disable_uvicorn_access_log",
+        "enable_force_include_usage",
+        "allow_deprecated_quantization",
+    }
+)
+#: Read by the server itself, not by the engine.
+_SERVER = frozenset({"host", "port", "served_model_name"})
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """What `vllm-sim serve` was asked to do."""
+
+    setting: Setting
+    host: str
+    port: int
+    #: names under which the model is served
+    names: tuple[str, ...]
+    hardware: str
+    #: simulated time passes this many times faster than real time
+    speed: float
+    seed: int
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of `vllm-sim serve`; `--help` and `--help=all` are handled before it."""
+    parse = argparse.ArgumentParser(prog="vllm serve", allow_abbrev=False, add_help=False)
+    parse.add_argument("model", nargs="?", help="a built-in shape or a path to a config.json")
+    parse.add_argument("--model", dest="model_flag", help="the same as a flag")
+    for name in sorted(KNOWN_FLAGS - _SERVER):
+        words = ("--" + name.replace("_", "-"), *_ALIASES.get(name, ()))
+        if name in SWITCHES | _MORE_SWITCHES:
+            parse.add_argument(
+                *words, dest=name, action=argparse.BooleanOptionalAction, default=None
+            )
+        else:
+            parse.add_argument(*words, dest=name, type=parse_value)
+    parse.add_argument("--host", default="127.0.0.1")
+    parse.add_argument("--port", type=int, default=8000)
+    parse.add_argument("--served-model-name", nargs="+")
+    stand_in = parse.add_argument_group("the stand-in's own")
+    stand_in.add_argument("--sim-hardware", choices=hardware_names(), default="h100-sxm")
+    stand_in.add_argument("--sim-speed", type=_positive, default=1.0)
+    stand_in.add_argument("--sim-seed", type=int, default=0)
+    return parse
+
+
+def parse_arguments(argv: Sequence[str]) -> Arguments:
+    """Read what follows `serve`; like vLLM's, ends the process with status 2 on a wrong flag."""
+    parse = parser()
+    given = vars(parse.parse_args(argv))
+    model = given["model"] or given["model_flag"]
+    if model is None:
+        parse.error("the following arguments are required: model")
+    flags: dict[str, FlagValue] = {
+        name: given[name] for name in KNOWN_FLAGS - _SERVER if given[name] is not None
+    }
+    return Arguments(
+        setting=Setting.of(model, flags),
+        host=given["host"],
+        port=given["port"],
+        names=tuple(given["served_model_name"] or [model]),
+        hardware=given["sim_hardware"],
+        speed=given["sim_speed"],
+        seed=given["sim_seed"],
+    )
+
+
+def _positive(word: str) -> float:
+    try:
+        number = float(word)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{word!r} is not a number above 0")
+    return number

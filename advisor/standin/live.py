@@ -1,0 +1,113 @@
+"""The simulator's scheduler stepped in real time, with one open stream for each request."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+
+from advisor.sim import EngineConfig
+from advisor.sim.cost import INGEST_NS, CostModel
+from advisor.sim.scheduler import Scheduler
+from advisor.sim.steps import Batch, Limits
+
+_NS_PER_S = 1e9
+
+
+class Stream:
+    """Tokens of one request that its consumer has not yet taken."""
+
+    def __init__(self) -> None:
+        self.pending = 0
+        self.is_finished = False
+        self.changed = asyncio.Event()
+
+
+class LiveEngine:
+    """One scheduler; `run` must be running for streams to advance.
+
+    A consumer that is late finds several tokens at once, as in vLLM's output collector.
+    """
+
+    def __init__(self, config: EngineConfig, speed: float, seed: int) -> None:
+        self.config = config
+        self.scheduler = Scheduler(Limits.of(config))
+        self.prompt_tokens = 0
+        self.generation_tokens = 0
+        self.finished = 0
+        #: whether nothing will ever be generated again
+        self.is_dead = False
+        self._cost = CostModel.of(config, seed)
+        self._speed = speed
+        self._streams: dict[int, Stream] = {}
+        self._work = asyncio.Event()
+
+    async def generate(
+        self, prompt: Sequence[int], output_tokens: int
+    ) -> AsyncGenerator[int, None]:
+        """How many tokens came each time some did; leaving early takes the request out."""
+        size = self.config.block_size
+        # The host's share comes before the scheduler; the way back is this server's real one.
+        await asyncio.sleep(INGEST_NS / _NS_PER_S / self._speed)
+        index = self.scheduler.add(len(prompt), output_tokens, prefix_ids(prompt, size), size)
+        stream = self._streams[index] = Stream()
+        self._work.set()
+        try:
+            while not (stream.is_finished and stream.pending == 0):
+                await stream.changed.wait()
+                stream.changed.clear()
+                count, stream.pending = stream.pending, 0
+                if count:
+                    yield count
+        finally:
+            del self._streams[index]
+            if not stream.is_finished:
+                self.scheduler.remove(index)
+
+    async def run(self) -> None:
+        """Step until cancelled."""
+        try:
+            while True:
+                self._work.clear()
+                await self._work.wait()
+                await self._drain()
+        finally:
+            self.is_dead = True
+
+    async def _drain(self) -> None:
+        """Step until nothing is left; each step ends at its own moment, without drift."""
+        loop = asyncio.get_running_loop()
+        due = loop.time()
+        while self.scheduler.running or self.scheduler.waiting:
+            batch = self.scheduler.schedule()
+            due += self._step_s(batch)
+            await asyncio.sleep(max(0.0, due - loop.time()))
+            # Requests whose client left during the step are no longer there to be given tokens.
+            alive = set(self.scheduler.running)
+            batch.requests = [index for index in batch.requests if index in alive]
+            emitted, finished = self.scheduler.complete(batch)
+            self._deliver(emitted, finished)
+
+    def _step_s(self, batch: Batch) -> float:
+        step_ns = self._cost.step_ns(
+            batch.total_tokens, batch.context_tokens, batch.prefill_pairs, len(batch.requests)
+        )
+        return step_ns / _NS_PER_S / self._speed
+
+    def _deliver(self, emitted: list[int], finished: list[int]) -> None:
+        for index in emitted:
+            first = self.scheduler.tokens[index] == self.scheduler.prompt[index] + 1
+            self.prompt_tokens += self.scheduler.prompt[index] if first else 0
+            self._streams[index].pending += 1
+            self._streams[index].changed.set()
+        for index in finished:
+            self._streams[index].is_finished = True
+        self.generation_tokens += len(emitted)
+        self.finished += len(finished)
+
+
+def prefix_ids(prompt: Sequence[int], block_size: int) -> list[int]:
+    """One id for each block of a prompt that names it and all before it."""
+    ids: list[int] = []
+    before = 0
+    for start in range(0, len(prompt), block_size):
+        before = hash((before, *prompt[start : start + block_size]))
+        ids.append(before)
+    return ids

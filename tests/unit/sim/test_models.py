@@ -1,0 +1,103 @@
+"""Built-in shapes and shapes read from a config.json."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from advisor.sim import hardware, hardware_names, model, model_names
+from advisor.terms.errors import InputError
+
+TINY = {
+    "hidden_size": 256,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 1,
+    "head_dim": 64,
+    "intermediate_size": 768,
+    "vocab_size": 8000,
+    "max_position_embeddings": 4096,
+}
+
+
+def write(folder: Path, **changes: object) -> Path:
+    path = folder / "config.json"
+    path.write_text(json.dumps({**TINY, **changes}), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "billions"),
+    [
+        ("llama-3.1-8b", 8.03),
+        ("llama-3.1-70b", 70.55),
+        ("qwen2.5-7b", 7.62),
+        ("qwen2.5-32b", 32.76),
+        ("mistral-7b", 7.25),
+    ],
+)
+def test_parameters_are_the_published_counts(name: str, billions: float) -> None:
+    assert model(name).parameters == pytest.approx(billions * 1e9, rel=0.001)
+    assert name in model_names()
+
+
+def test_config_is_read_from_its_path_or_its_folder(tmp_path: Path) -> None:
+    path = write(tmp_path, torch_dtype="float32", tie_word_embeddings=True)
+    for name in (str(path), str(tmp_path)):
+        shape = model(name)
+        assert shape.kv_bytes_per_token() == 2 * 4 * 1 * 64 * 4
+        assert shape.tied_embeddings
+        assert shape.weight_bytes() == 4 * shape.parameters == shape.step_weight_bytes()
+
+
+def test_missing_kv_heads_and_head_dim_follow_from_the_rest(tmp_path: Path) -> None:
+    config = {k: v for k, v in TINY.items() if k not in ("num_key_value_heads", "head_dim")}
+    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    shape = model(str(tmp_path))
+    assert (shape.kv_heads, shape.head_dim) == (4, 64)
+
+
+def test_quantised_checkpoint_keeps_its_embeddings_plain(tmp_path: Path) -> None:
+    shape = model(str(write(tmp_path, quantization_config={"quant_method": "awq", "bits": 4})))
+    assert shape.quantization == "awq"
+    saved = shape.weight_bytes() - shape.weight_bytes(shape.quantized_bytes)
+    assert saved == pytest.approx(1.48 * shape.linear_parameters, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"hidden_size": "big"}, "hidden_size is 'big', expected an integer >= 1"),
+        ({"vocab_size": 0}, "vocab_size is 0"),
+        ({"num_hidden_layers": None}, "num_hidden_layers is None"),
+        ({"quantization_config": {"quant_method": "new"}}, "quant_method 'new' is not modelled"),
+        ({"quantization_config": "awq"}, "quant_method None is not modelled"),
+    ],
+)
+def test_config_that_is_no_use_names_the_field(
+    tmp_path: Path, changes: dict[str, object], text: str
+) -> None:
+    path = write(tmp_path, **changes)
+    with pytest.raises(InputError, match=text):
+        model(str(path))
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", "\x00"])
+def test_config_that_is_no_json_object(tmp_path: Path, content: str) -> None:
+    (tmp_path / "config.json").write_text(content, encoding="utf-8")
+    with pytest.raises(InputError, match=r"config\.json"):
+        model(str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["llama-9", "llama-3.1-8b-xyz", "", "/no/such/path"])
+def test_unknown_model_names_the_known(name: str) -> None:
+    with pytest.raises(InputError, match=r"unknown to the simulator; one of llama-3\.1-8b, "):
+        model(name)
+
+
+def test_every_device_has_figures_with_a_source() -> None:
+    for name in hardware_names():
+        device = hardware(name)
+        assert device.source
+        assert device.memory_bytes > 20e9
+        assert device.flops_fp8 is None or device.flops_fp8 > device.flops_16bit

@@ -1,0 +1,158 @@
+"""Whole replays: exact skipping, determinism, and the shape of what comes out."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from advisor.sim import EngineConfig, SimRun, simulate
+from advisor.sim.cost import INGEST_NS
+from advisor.terms.profile import PlannedRequest
+from advisor.terms.traces import MISSING, RequestStatus
+from tests.unit.sim.loads import SECOND, at_once, engine, play, poisson
+from tests.unit.sim.test_scheduler import prompt_ids
+
+
+def tiny_pool(blocks: int, budget: int, seqs: int, caching: bool) -> EngineConfig:
+    config = engine(
+        max_num_batched_tokens=budget, max_num_seqs=seqs, enable_prefix_caching=caching
+    )
+    return replace(config, max_model_len=240, memory=replace(config.memory, num_blocks=blocks))
+
+
+def assert_equal(one: SimRun, other: SimRun) -> None:
+    for name in ("status", "end_ns", "event_offsets", "event_ns", "prompt_tokens"):
+        np.testing.assert_array_equal(getattr(one.traces, name), getattr(other.traces, name), name)
+    for name in ("step_end_ns", "running", "waiting", "used_blocks"):
+        np.testing.assert_array_equal(
+            getattr(one.timeline, name), getattr(other.timeline, name), name
+        )
+    assert one.facts == other.facts
+
+
+@settings(max_examples=60)
+@given(
+    requests=st.lists(
+        st.tuples(st.integers(0, 300), st.integers(1, 150), st.integers(1, 90), st.integers(0, 3)),
+        min_size=1,
+        max_size=14,
+    ),
+    blocks=st.integers(17, 60),
+    budget=st.integers(8, 100),
+    seqs=st.integers(1, 8),
+    caching=st.booleans(),
+)
+def test_skipping_ahead_equals_stepping(
+    requests: list[tuple[int, int, int, int]], blocks: int, budget: int, seqs: int, caching: bool
+) -> None:
+    config = tiny_pool(blocks, max(budget, seqs), seqs, caching)
+    planned = [
+        PlannedRequest(ms * 1_000_000, a, b, prompt_ids(i, a, prefix), True)
+        for i, (ms, a, b, prefix) in enumerate(requests)
+    ]
+
+    def run(skip_ahead: bool) -> SimRun:
+        return simulate(
+            planned,
+            config,
+            block_tokens=24,
+            window_start_ns=0,
+            window_end_ns=SECOND,
+            skip_ahead=skip_ahead,
+        )
+
+    assert_equal(run(True), run(False))
+
+
+def test_skipping_ahead_equals_stepping_in_a_large_overload() -> None:
+    load = poisson(6, 120, 2000, 400)
+    config = engine("rtx-4090", max_model_len=8192)
+    assert_equal(play(load, config), play(load, config, skip_ahead=False))
+    assert play(load, config).facts.preemptions
+
+
+def test_an_arrival_at_the_very_end_of_a_step_joins_the_next() -> None:
+    first = PlannedRequest(0, 100, 50, (), True)
+    config = engine()
+    ends = play([first], config).timeline.step_end_ns
+    for step in (3, 20):
+        second = PlannedRequest(int(ends[step]) - INGEST_NS, 100, 5, (), True)
+        run = play([first, second], config)
+        assert_equal(run, play([first, second], config, skip_ahead=False))
+        assert run.timeline.running[step : step + 2].tolist() == [1, 2]
+
+
+def test_same_seed_same_run_and_another_launch_drifts_a_little() -> None:
+    load, config = poisson(5, 60, 800, 100), engine()
+
+    def ends(seed: int) -> np.typing.NDArray[np.int64]:
+        return simulate(
+            load,
+            config,
+            block_tokens=512,
+            window_start_ns=0,
+            window_end_ns=12 * SECOND,
+            seed=seed,
+        ).traces.end_ns
+
+    np.testing.assert_array_equal(ends(3), ends(3))
+    spent = [(ends(seed) - play(load, config).traces.planned_ns).mean() for seed in range(8)]
+    assert len(set(spent)) == 8
+    assert max(spent) / min(spent) < 1.1
+
+
+def test_every_request_ends_with_all_its_tokens_in_the_order_given() -> None:
+    load = poisson(5, 80, 500, 60)
+    load.reverse()
+    traces = play(load, engine()).traces
+    assert (traces.status == RequestStatus.OK).all()
+    np.testing.assert_array_equal(np.diff(traces.event_offsets), traces.output_tokens)
+    np.testing.assert_array_equal(traces.planned_ns, [each.at_ns for each in load])
+    for row in range(len(traces)):
+        events = traces.event_ns[traces.event_offsets[row] : traces.event_offsets[row + 1]]
+        assert events[0] > traces.planned_ns[row]
+        assert (np.diff(events) > 0).all()
+        assert events[-1] == traces.end_ns[row]
+    assert traces.audit is not None
+    assert traces.audit.stamped_at == "virtual"
+
+
+def test_a_request_beyond_max_model_len_is_refused_at_once() -> None:
+    load = [
+        PlannedRequest(SECOND, 100, 10, (), True),
+        PlannedRequest(2 * SECOND, 8000, 200, (), True),
+    ]
+    run = play(load, engine())
+    assert run.traces.status.tolist() == [RequestStatus.OK, RequestStatus.HTTP]
+    assert run.traces.end_ns[1] == 2 * SECOND
+    assert run.traces.prompt_tokens.tolist() == [100, MISSING]
+    assert run.traces.event_offsets.tolist() == [0, 10, 10]
+    assert run.facts.generation_tokens == 10
+
+
+def test_nothing_served_is_an_empty_run() -> None:
+    run = play(at_once(2, 8192, 8192), engine())
+    assert len(run.traces.event_ns) == 0
+    assert run.facts.running_max == 0
+    assert play([], engine()).traces.event_offsets.tolist() == [0]
+
+
+def test_facts_count_prefix_hits_of_a_shared_system_prompt() -> None:
+    load = [PlannedRequest(i * SECOND, 1100, 5, (1, 2, 100 + i), True) for i in range(10)]
+    run = play(load, engine())
+    assert run.facts.prefix_cache_queries == 11_000
+    # All but the first find 1024 shared tokens.
+    assert run.facts.prefix_cache_hits == 9 * 1024
+    off = play(load, engine(enable_prefix_caching=False))
+    assert off.facts.prefix_cache_hits == 0
+
+
+@pytest.mark.parametrize("load", [poisson(5, 300, 1000, 200)])
+def test_timeline_accounts_for_every_token(load: list[PlannedRequest]) -> None:
+    run = play(load, engine())
+    assert (np.diff(run.timeline.step_end_ns) > 0).all()
+    assert run.facts.running_max == run.timeline.running.max()
+    assert run.facts.generation_tokens == run.traces.event_tokens.sum()
+    assert 0 < run.timeline.kv_cache_usage.max() <= 1
