@@ -103,7 +103,9 @@ async def prove_ours(
     Raises LaunchFailed: `wrong_server`, or why ours died when it did.
     """
     models = await _get_json(session, f"{base_url}/v1/models") or {}
-    names = [str(model.get("id")) for model in models.get("data", [])]
+    listed = models.get("data")
+    known = listed if isinstance(listed, list) else []
+    names = [str(model.get("id")) for model in known if isinstance(model, dict)]
     if (code := process.exit_code) is not None:
         raise LaunchFailed(classify(tail(log_path), code))
     if name not in names:

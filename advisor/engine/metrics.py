@@ -85,7 +85,7 @@ async def fetch(session: aiohttp.ClientSession, base_url: str) -> Samples:
     try:
         async with session.get(f"{base_url}/metrics") as response:
             response.raise_for_status()
-            return parse(await response.text())
+            return parse(await response.text(errors="replace"))
     except (aiohttp.ClientError, TimeoutError) as exc:
         raise EngineError(f"{base_url}/metrics: {exc or type(exc).__name__}") from exc
 

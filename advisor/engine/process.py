@@ -22,6 +22,10 @@ TOKEN_VARIABLE = "ADVISOR_LAUNCH"
 
 #: How long the kernel gets to end a process after SIGKILL; a driver can hold one for ever.
 _KILL_WAIT_S = 10.0
+#: How long the children of a server that has ended get to follow it.
+_CHILDREN_GRACE_S = 3.0
+#: How long a resource tracker gets to clean up after the processes that were killed.
+_TRACKER_GRACE_S = 1.0
 _POLL_S = 0.05
 
 
@@ -82,6 +86,15 @@ class ServerProcess:
             if _token_of(process) == self.token or _session_of(process) == session
         ]
 
+    def cpu_s(self) -> float:
+        """Processor time of all that live, in seconds; falls when one of them ends."""
+        used = 0.0
+        for process in self.living():
+            with suppress(psutil.Error):
+                times = process.cpu_times()
+                used += times.user + times.system
+        return used
+
     async def stop(self, grace_s: float) -> None:
         """SIGTERM, up to `grace_s` for an orderly end, then `kill`; also when cancelled.
 
@@ -91,8 +104,18 @@ class ServerProcess:
             if self._popen is not None and self.exit_code is None:
                 self._popen.send_signal(signal.SIGTERM)
                 await self.wait(grace_s)
+                await self._wait_for_children(min(grace_s, _CHILDREN_GRACE_S))
         finally:
             self.kill()
+
+    async def _wait_for_children(self, timeout_s: float) -> None:
+        """They give back shared memory when they end by themselves."""
+        deadline = time.monotonic() + timeout_s
+        while self.living():
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                break
+            await asyncio.sleep(min(_POLL_S, left_s))
 
     def kill(self) -> None:
         """SIGKILL all of it and see it gone. A second Ctrl-C comes through only afterwards.
@@ -111,6 +134,7 @@ class ServerProcess:
             raise interrupted
 
     def _kill_until(self, deadline: float) -> None:
+        spare_until = time.monotonic() + _TRACKER_GRACE_S
         # a process may fork between the look and the kill: look until there is none
         while left := self.living():
             if time.monotonic() > deadline:
@@ -121,7 +145,8 @@ class ServerProcess:
                 )
             for process in left:
                 with suppress(psutil.NoSuchProcess):
-                    process.kill()
+                    if time.monotonic() > spare_until or not _is_tracker(process):
+                        process.kill()
             time.sleep(_POLL_S)
         if self._popen is not None:
             self._popen.wait(_KILL_WAIT_S)  # dead by now: this only takes it out of the table
@@ -162,6 +187,12 @@ def _session_of(process: psutil.Process) -> int:
         return os.getsid(process.pid)
     except OSError:
         return -1
+
+
+def _is_tracker(process: psutil.Process) -> bool:
+    """Python's `multiprocessing.resource_tracker` removes the shared memory that killed processes
+    leave behind, and ends when the last of them is gone."""
+    return "resource_tracker" in " ".join(process.cmdline())
 
 
 def _owner_lives(token: str) -> bool:

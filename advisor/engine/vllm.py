@@ -22,6 +22,8 @@ from advisor.terms.outcome import Failure, Reason
 from advisor.terms.setting import Setting
 
 _POLL_S = 0.2
+#: CPU time is summed over all of a launch's processes: not at every poll
+_LOOK_EVERY_S = 5.0
 
 
 class VllmEngine:
@@ -34,18 +36,21 @@ class VllmEngine:
         log_dir: Path,
         extra_env: Mapping[str, str] | None = None,
         start_timeout_s: float = 1800.0,
+        stall_timeout_s: float = 600.0,
         stop_grace_s: float = 20.0,
         version_timeout_s: float = 180.0,
     ) -> None:
         """`command` is what stands before `serve`, as words or as one shell-quoted text.
 
-        Logs go to `log_dir`, which is made on the first launch. Raises InputError when there is
-        no such command.
+        Logs go to `log_dir`, which is made on the first launch. A start may take `start_timeout_s`
+        (compiling for a new shape can take half an hour), and be idle for `stall_timeout_s`.
+        Raises InputError when there is no such command.
         """
         self.command = resolve_command(command)
         self._log_dir = log_dir
         self._environment = environment.clean(os.environ, extra_env or {})
         self._start_timeout_s = start_timeout_s
+        self._stall_timeout_s = stall_timeout_s
         self._stop_grace_s = stop_grace_s
         self._version_timeout_s = version_timeout_s
 
@@ -106,16 +111,43 @@ class VllmEngine:
         self, session: aiohttp.ClientSession, url: str, process: ServerProcess, log_path: Path
     ) -> None:
         deadline = time.monotonic() + self._start_timeout_s
-        while time.monotonic() < deadline:
-            if (code := process.exit_code) is not None:
-                raise LaunchFailed(classify(tail(log_path), code))
+        progress = _Progress(process, log_path)
+        while (code := process.exit_code) is None:
             if await is_healthy(session, url):
                 return
+            if time.monotonic() > deadline:
+                message = f"not ready {self._start_timeout_s:g} s after its start"
+                raise _never_ready(Reason.START_TOO_SLOW, message, log_path)
+            if progress.idle_s() > self._stall_timeout_s:
+                message = f"not ready, and idle for {self._stall_timeout_s:g} s"
+                raise _never_ready(Reason.START_STALLED, message, log_path)
             await asyncio.sleep(_POLL_S)
-        message = f"not ready {self._start_timeout_s:g} s after its start"
-        raise LaunchFailed(
-            Failure(Reason.START_TOO_SLOW, message, "ready", tail(log_path, lines=20))
-        )
+        raise LaunchFailed(classify(tail(log_path), code))
+
+
+class _Progress:
+    """Tells a start that works in silence from one that hangs: by its log and its CPU time."""
+
+    def __init__(self, process: ServerProcess, log_path: Path) -> None:
+        self._process = process
+        self._log_path = log_path
+        self._log_bytes = 0
+        self._cpu_s = 0.0
+        self._looked_at = self._moved_at = time.monotonic()
+
+    def idle_s(self) -> float:
+        """For how long neither the log grew nor a second of CPU time was used."""
+        now = time.monotonic()
+        if now - self._looked_at >= _LOOK_EVERY_S:
+            self._looked_at = now
+            log_bytes, cpu_s = self._log_path.stat().st_size, self._process.cpu_s()
+            if log_bytes != self._log_bytes or abs(cpu_s - self._cpu_s) >= 1:
+                self._log_bytes, self._cpu_s, self._moved_at = log_bytes, cpu_s, now
+        return now - self._moved_at
+
+
+def _never_ready(reason: Reason, message: str, log_path: Path) -> LaunchFailed:
+    return LaunchFailed(Failure(reason, message, "ready", tail(log_path, lines=20)))
 
 
 def resolve_command(command: str | Sequence[str]) -> list[str]:

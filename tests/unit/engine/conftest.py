@@ -48,5 +48,5 @@ def _engine(mark: str, tmp_path: Path) -> VllmEngine:
 
 
 def make_engine(mark: str, log_dir: Path, **options: float) -> VllmEngine:
-    limits: dict[str, float] = {"start_timeout_s": 30.0, "stop_grace_s": 3.0, **options}
+    limits: dict[str, float] = {"start_timeout_s": 30.0, "stop_grace_s": 1.0, **options}
     return VllmEngine(FAKE, log_dir=log_dir, extra_env={MARK: mark}, **limits)

@@ -6,6 +6,7 @@ The model's name is the part it plays:
     lonely      serves, without /metrics too
     family      serves, with a child in a session of its own that ignores SIGTERM
     stubborn    like family, and ignores SIGTERM itself
+    sharing     serves, and holds a segment of shared memory
     stranger    answers, under another model name
     mute        serves, but a completion never comes
     silent      never becomes ready
@@ -21,6 +22,7 @@ import subprocess
 import sys
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from multiprocessing.shared_memory import SharedMemory
 
 METRICS = """\
 # TYPE vllm:num_requests_running gauge
@@ -58,6 +60,9 @@ def main() -> None:
         subprocess.Popen([sys.executable, "-c", SLEEPER], start_new_session=True)
     if part == "stubborn":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if part == "sharing":
+        shared = SharedMemory(create=True, size=64)
+        say(f"shared memory {shared.name}")
     if part == "exit":
         sys.exit(int(detail))
     if part == "kill":

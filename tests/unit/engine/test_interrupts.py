@@ -25,7 +25,7 @@ from advisor.engine import VllmEngine
 from advisor.terms.setting import Setting
 
 async def main():
-    engine = VllmEngine(sys.argv[3:], log_dir=Path(sys.argv[1]), stop_grace_s=0.3,
+    engine = VllmEngine(sys.argv[3:], log_dir=Path(sys.argv[1]), stop_grace_s=0.05,
                         extra_env={"ADVISOR_TEST_MARK": sys.argv[2]})
     print("go", flush=True)
     async with engine.serve(Setting.of("family", {})):
@@ -37,7 +37,7 @@ asyncio.run(main())
 
 async def test_cancelled_at_random_moments(mark: str, tmp_path: Path) -> None:
     rng = random.Random(7)
-    engine = make_engine(mark, tmp_path, stop_grace_s=0.3)
+    engine = make_engine(mark, tmp_path, stop_grace_s=0.05)
 
     async def serve() -> None:
         async with engine.serve(Setting.of("family", {})):
@@ -45,7 +45,7 @@ async def test_cancelled_at_random_moments(mark: str, tmp_path: Path) -> None:
 
     for _ in range(MOMENTS):
         task = asyncio.create_task(serve())
-        await asyncio.sleep(rng.uniform(0, 0.4))
+        await asyncio.sleep(rng.uniform(0, 0.3))
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

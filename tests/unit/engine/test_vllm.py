@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from advisor.engine import VllmEngine
+from advisor.engine.process import ServerProcess, new_token
 from advisor.engine.vllm import free_port, resolve_command
 from advisor.terms.errors import EngineError, InputError, LaunchFailed
 from advisor.terms.flags import FlagValue
@@ -98,7 +99,7 @@ async def test_a_foreign_process_named_vllm_is_left_alone(
     (tmp_path / "vllm").symlink_to(sleep)
     foreign = spawn([str(tmp_path / "vllm"), "60"], {})
     try:
-        async with engine.serve(Setting.of("family", {})):
+        async with engine.serve(Setting.of("plain", {})):
             pass
         assert foreign.poll() is None
     finally:
@@ -114,6 +115,17 @@ async def test_servers_of_a_killed_advisor_are_ended_before_the_next_launch(
     orphan = spawn([sys.executable, "-c", "import time; time.sleep(60)"], env)
     async with engine.serve(Setting.of("plain", {})):
         assert orphan.wait(timeout=5) == -signal.SIGKILL
+
+
+async def test_shared_memory_of_a_killed_server_is_given_back(
+    engine: VllmEngine, mark: str
+) -> None:
+    async with engine.serve(Setting.of("sharing", {})) as endpoint:
+        name = endpoint.log_path.read_text().partition("shared memory ")[2].split()[0]
+        assert name in os.listdir("/dev/shm")
+        os.kill(endpoint.pid, signal.SIGKILL)
+    assert marked(mark) == []
+    assert name not in os.listdir("/dev/shm")
 
 
 async def test_the_environment_is_clean(
@@ -143,6 +155,26 @@ async def test_a_server_that_never_gets_ready(mark: str, tmp_path: Path) -> None
     engine = make_engine(mark, tmp_path, start_timeout_s=0.5)
     failure = await refusal(engine, Setting.of("silent", {}))
     assert failure.reason is Reason.START_TOO_SLOW
+
+
+async def test_a_start_that_hangs_is_not_the_settings_fault(mark: str, tmp_path: Path) -> None:
+    engine = make_engine(mark, tmp_path, stall_timeout_s=0.5)
+    failure = await refusal(engine, Setting.of("silent", {}))
+    assert failure.reason is Reason.START_STALLED
+    assert failure.state is TrialState.FAILED
+
+
+def test_work_is_seen_without_a_log(tmp_path: Path) -> None:
+    log_path = tmp_path / "log"
+    log_path.touch()
+    busy = ServerProcess(new_token())
+    burn = "while True: pass"
+    try:
+        busy.start([sys.executable, "-c", burn], {}, log_path)
+        wait_for(lambda: busy.cpu_s() > 0.3)
+    finally:
+        busy.kill()
+    assert busy.cpu_s() == 0
 
 
 @pytest.mark.parametrize(
