@@ -1,16 +1,18 @@
 """The one composition root: from what was asked to a job that can run."""
 
 import re
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+from platformdirs import user_data_dir
 
 from advisor.advice.advise import advise
 from advisor.advice.choose import score
 from advisor.bench.live import LiveBench
 from advisor.bench.play import Assess
 from advisor.bench.simulated import SimBench
+from advisor.engine.doctor import Diagnosis, examine
 from advisor.engine.vllm import VllmEngine
 from advisor.profile.load import load_profile
 from advisor.profile.shipped import resolve
@@ -21,8 +23,11 @@ from advisor.search.searcher import OptunaSearcher, sampler_name
 from advisor.search.space import Space
 from advisor.search.spacefile import parse_space
 from advisor.sim.hardware import Hardware, hardware
-from advisor.sim.models import known_shape, model_shape
+from advisor.sim.models import ModelShape, model, model_names
+from advisor.store.database import probe
 from advisor.store.ledger import SqlLedger
+from advisor.store.location import default_url
+from advisor.store.owner import Owner
 from advisor.terms.advice import Advice
 from advisor.terms.errors import InputError, SpaceError
 from advisor.terms.flags import FlagValue, parse_flags
@@ -34,7 +39,7 @@ from advisor.terms.target import Metric, Target, parse_target
 from advisor.terms.traces import Traces
 from advisor.tune.case import case_of, judged_again
 from advisor.tune.job import Conductor
-from advisor.tune.plan import TestPlan, plan_test
+from advisor.tune.plan import SplitPlan, plan_split
 from advisor.tune.ports import Bench
 from advisor.tune.trial import TrialRunner
 from advisor.tune.watch import Watch
@@ -72,7 +77,7 @@ class Prepared:
     space: Space
     baseline: Setting
     bench: Bench
-    test: TestPlan
+    split: SplitPlan
     searcher: OptunaSearcher
 
     @property
@@ -163,7 +168,7 @@ def _default_space(asked: Asked) -> Space:
     """The mission's four knobs, quantisation as far as checkpoint and hardware allow."""
     shape = known_shape(asked.model)
     quantization = shape.quantization if shape is not None else None
-    fp8 = asked.engine == "sim" and _hardware(asked.hardware).has_fp8
+    fp8 = asked.engine == "sim" and _hardware(asked.hardware).flops_fp8 is not None
     return default_space(precisions=allowed_precisions(quantization, fp8_hardware=fp8))
 
 
@@ -180,19 +185,19 @@ def prepare(spec: JobSpec) -> Prepared:
     baseline = Setting.of(spec.model, fixed, knobs=tuple(space.searched()))
     bench = _bench(spec, profile)
     _check_fit(spec, profile, fixed.get("max_model_len"))
-    test = plan_test(profile, spec)
+    split = plan_split(profile, spec)
     searcher = OptunaSearcher(
         space,
         spec.model,
         fixed,
         score=lambda result: score(result, spec),
-        constraints=excesses_at(spec.load, len(test.targets)),
-        targets=len(test.targets),
+        constraints=excesses_at(spec.load, len(split.targets)),
+        targets=len(split.targets),
         sampler=spec.sampler,
         seed=spec.seed,
     )
-    settled = replace(spec, targets=test.targets)
-    return Prepared(settled, profile, space, baseline, bench, test, searcher)
+    settled = replace(spec, targets=split.targets)
+    return Prepared(settled, profile, space, baseline, bench, split, searcher)
 
 
 def _hardware(name: str | None) -> Hardware:
@@ -203,9 +208,24 @@ def _hardware(name: str | None) -> Hardware:
 
 def _bench(spec: JobSpec, profile: Profile) -> Bench:
     if spec.engine == "sim":
-        model_shape(spec.model)
+        model(spec.model)  # an unknown one is an error before anything starts
         return SimBench(profile, _hardware(spec.hardware), spec.model, spec.seed)
-    return LiveBench(profile, VllmEngine(shlex.split(spec.vllm_command)), spec.model)
+    visible = {} if spec.gpus is None else {"CUDA_VISIBLE_DEVICES": spec.gpus}
+    engine = VllmEngine(spec.vllm_command, log_dir=log_dir(), extra_env=visible)
+    return LiveBench(profile, engine, spec.model)
+
+
+def log_dir() -> Path:
+    """Whole logs of all launches, beside the default database."""
+    return Path(user_data_dir("advisor")) / "logs"
+
+
+def known_shape(name: str) -> ModelShape | None:
+    """The model's shape where it can be told without a download, else None."""
+    path = Path(name).expanduser()
+    if name in model_names() or path.name == "config.json" or (path / "config.json").is_file():
+        return model(name)
+    return None
 
 
 def _check_fit(spec: JobSpec, profile: Profile, asked: FlagValue | None) -> None:
@@ -229,14 +249,14 @@ async def run(prepared: Prepared, job: Job, ledger: SqlLedger, watch: Watch) -> 
     runner = TrialRunner(
         bench=prepared.bench,
         spec=spec,
-        windows=prepared.test.windows,
+        windows=prepared.split.windows,
         assess_for=always_valid if spec.engine == "sim" else client_gates,
         watch=watch,
     )
     conductor = Conductor(
         job=job,
         baseline=prepared.baseline,
-        windows=prepared.test.windows,
+        windows=prepared.split.windows,
         ledger=ledger,
         searcher=prepared.searcher,
         runner=runner,
@@ -286,3 +306,18 @@ def judge_again(
 
 
 WHAT_IF_NOTE = "Judged again from stored replays; settings that were not confirmed stay unproven"
+
+
+def probe_ledger(url: str | None) -> None:
+    """Raise what opening the database would raise, and create nothing."""
+    probe(url or default_url())
+
+
+def open_ledger(url: str | None, *, create: bool = True) -> SqlLedger:
+    """The database at `url`, else at $ADVISOR_DB, else in the user's data folder."""
+    return SqlLedger(url or default_url(), owner=Owner.this_process(), create=create)
+
+
+async def examine_machine(vllm_command: str) -> Diagnosis:
+    """For `advisor doctor`."""
+    return await examine(vllm_command, log_dir())

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from advisor import __version__
-from advisor.bench.play import Progress
+from advisor.bench.play import Progress, salt
 from advisor.profile.schedule import schedule
 from advisor.sim.config import EngineConfig, resolve
 from advisor.sim.hardware import Hardware
@@ -41,6 +41,8 @@ class SimServer:
     profile: Profile
     config: EngineConfig
     seed: int
+    #: launches of one setting differ a little; which launch this is, its first window tells
+    _launch_seed: int | None = None
     _facts: ServerFacts = field(default_factory=ServerFacts)
 
     @property
@@ -53,13 +55,15 @@ class SimServer:
 
     async def replay(self, plan: Plan, on_progress: Progress | None = None) -> Traces:
         start_ns = plan.lead_in_ns
+        if self._launch_seed is None:
+            self._launch_seed = salt(self.seed, plan.salt, plan.window.name) % 2**32
         run = simulate(
             schedule(self.profile, plan),
             self.config,
             block_tokens=self.profile.block_tokens,
             window_start_ns=start_ns,
             window_end_ns=start_ns + plan.window.duration_ns,
-            seed=self.seed,
+            seed=self._launch_seed,
         )
         self._facts = run.facts
         if on_progress is not None:

@@ -50,13 +50,21 @@ class Diagnosis:
 
     @property
     def hardware(self) -> str:
-        """`2x NVIDIA H200`, or the CPU and its cores: what a result was measured on."""
-        if not self.gpus:
-            return f"{self.cpu}, {self.cpu_cores} cores"
-        names = dict.fromkeys(gpu.name for gpu in self.gpus)
-        return " + ".join(
-            f"{sum(gpu.name == name for gpu in self.gpus)}x {name}" for name in names
-        )
+        """What a result was measured on."""
+        return named(self.gpus, self.cpu, self.cpu_cores)
+
+
+def named(gpus: Sequence[Gpu], cpu: str, cpu_cores: int) -> str:
+    """`2x NVIDIA H200`, or the CPU and its cores."""
+    if not gpus:
+        return f"{cpu}, {cpu_cores} cores"
+    names = dict.fromkeys(gpu.name for gpu in gpus)
+    return " + ".join(f"{sum(gpu.name == name for gpu in gpus)}x {name}" for name in names)
+
+
+async def hardware_name() -> str:
+    """Of this machine, without asking the vLLM command anything."""
+    return named(await list_gpus(), _cpu_name(), os.cpu_count() or 1)
 
 
 async def examine(

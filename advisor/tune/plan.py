@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from advisor.measure.looks import level
-from advisor.measure.power import check_power, provable_error_limit
+from advisor.measure.power import PlannedSample, check_power, provable_error_limit
 from advisor.profile.window import slice_of, split
 from advisor.terms.errors import ProfileError
 from advisor.terms.job import JobSpec
@@ -21,14 +21,14 @@ _LEAST_GAP_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class TestPlan:
+class SplitPlan:
     """How this profile will be used, and the targets in the form that it can decide."""
 
     windows: Windows
     targets: tuple[Target, ...]
 
 
-def plan_test(profile: Profile, spec: JobSpec) -> TestPlan:
+def plan_split(profile: Profile, spec: JobSpec) -> SplitPlan:
     """Split the profile and check its power.
 
     Raises TargetError for a target that the profile is too short to decide, naming the length
@@ -38,14 +38,14 @@ def plan_test(profile: Profile, spec: JobSpec) -> TestPlan:
     size = _smallest_pool(profile, windows, spec)
     confidence = level(spec.confidence, claims(spec))
     targets = _with_errors(spec.targets, size.requests, confidence)
-    check_power(
-        targets,
+    planned = PlannedSample(
         requests=size.requests,
         gaps=size.gaps,
-        confidence=confidence,
+        windows=spec.windows,
         profile_s=profile.duration_ns / 1e9,
     )
-    return TestPlan(windows, targets)
+    check_power(targets, planned, confidence)
+    return SplitPlan(windows, targets)
 
 
 def gap_ns(profile: Profile) -> int:

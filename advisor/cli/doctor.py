@@ -1,0 +1,61 @@
+"""`advisor doctor`: is everything here that a job needs?"""
+
+import asyncio
+import json
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from advisor.cli.options import DbOption, JsonOption
+from advisor.terms.errors import LedgerError
+from advisor.wiring import examine_machine, probe_ledger
+
+_GIB = 1024**3
+
+
+def doctor(
+    vllm_command: Annotated[str, typer.Option(help="As in `recommend`.")] = "vllm",
+    db: DbOption = None,
+    as_json_: JsonOption = False,
+) -> int:
+    """Look at the vLLM command, GPUs, memory, disk and the database; change nothing.
+
+    Exit code 0 when a job could run on a real vLLM, 6 when something is in the way. The
+    simulator needs only the database.
+    """
+    found = asyncio.run(examine_machine(vllm_command))
+    database = _database_problem(db)
+    problems = [text for text in (found.vllm_problem, database) if text]
+    if as_json_:
+        body = {"schema": 1, "database_problem": database, **asdict(found), "problems": problems}
+        typer.echo(json.dumps(body))
+        return 6 if problems else 0
+    for name, value in _lines(asdict(found), database):
+        typer.echo(f"{name:10} {value}")
+    return 6 if problems else 0
+
+
+def _database_problem(db: str | None) -> str | None:
+    try:
+        probe_ledger(db)
+    except LedgerError as exc:
+        return str(exc)
+    return None
+
+
+def _lines(found: dict[str, Any], database: str | None) -> list[tuple[str, str]]:
+    gpus = [
+        f"{gpu['name']}, {gpu['memory_free_bytes'] / _GIB:.1f} of "
+        f"{gpu['memory_total_bytes'] / _GIB:.1f} GiB free, driver {gpu['driver']}"
+        for gpu in found["gpus"]
+    ]
+    available, total = found["memory_available_bytes"], found["memory_total_bytes"]
+    return [
+        ("vllm", found["vllm_version"] or found["vllm_problem"]),
+        ("gpus", "; ".join(gpus) or "none that nvidia-smi lists"),
+        ("cpu", f"{found['cpu']}, {found['cpu_cores']} cores"),
+        ("memory", f"{available / _GIB:.1f} of {total / _GIB:.1f} GiB available"),
+        ("disk", f"{found['disk_free_bytes'] / _GIB:.1f} GiB free"),
+        ("database", database or "usable"),
+    ]
