@@ -137,7 +137,8 @@ def _max_model_len(flags: FlagReader, shape: ModelShape) -> int:
     if length > derived:
         raise invalid(
             f"User-specified max_model_len ({length}) is greater than the derived max_model_len "
-            f"(max_position_embeddings={derived})."
+            f"(max_position_embeddings={derived}).",
+            length / derived - 1,
         )
     return length
 
@@ -158,12 +159,14 @@ def _batch_limits(
     if batched < seqs:
         raise invalid(
             f"max_num_batched_tokens ({batched}) must be greater than or equal to max_num_seqs "
-            f"({seqs})."
+            f"({seqs}).",
+            seqs / batched - 1,
         )
     if not chunked and batched < length:
         raise invalid(
             f"max_num_batched_tokens ({batched}) is smaller than max_model_len ({length}), and "
-            "chunked prefill is off: longer prompts could never be scheduled"
+            "chunked prefill is off: longer prompts could never be scheduled",
+            length / batched - 1,
         )
     return batched, seqs
 

@@ -66,9 +66,9 @@ _FIXED: Mapping[str, FlagValue] = {
 KNOWN_FLAGS = MODELLED | NO_EFFECT | frozenset(_FIXED)
 
 
-def invalid(message: str) -> LaunchFailed:
+def invalid(message: str, shortfall: float | None = None) -> LaunchFailed:
     """The refusal of a setting whose flags make no sense."""
-    return refused(Reason.INVALID_SETTING, "config", message)
+    return refused(Reason.INVALID_SETTING, "config", message, shortfall)
 
 
 class FlagReader:

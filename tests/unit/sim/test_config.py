@@ -151,6 +151,11 @@ def test_settings_that_make_no_sense(flags: dict[str, FlagValue], text: str) -> 
     assert text in failure.message
 
 
+def test_limits_that_contradict_each_other_tell_by_how_much() -> None:
+    assert refusal(max_num_batched_tokens=64, max_num_seqs=96).shortfall == 0.5
+    assert refusal(max_model_len=131072 * 2).shortfall == 1
+
+
 def test_tensor_parallel_on_a_cpu_is_not_modelled() -> None:
     failure = refusal("cpu-ddr5", max_model_len=4096, tensor_parallel_size=2)
     assert "--tensor-parallel-size 2: 1 is modelled on cpu-ddr5" in failure.message
