@@ -54,14 +54,16 @@ class BlockPool:
         self.num_free -= count
         return taken
 
-    def name(self, block: int, key: int) -> None:
-        """A full block becomes a cache entry; an earlier one of the same key stays the first."""
-        self.keys[block] = key
-        first = self._cached.setdefault(key, block)
-        if first != block:
-            after = self._same_next[first]
-            self._same_next[first], self._same_previous[block] = block, first
-            self._same_next[block], self._same_previous[after] = after, block
+    def name(self, blocks: Sequence[int], keys: Sequence[int]) -> None:
+        """Full blocks become cache entries; an earlier one of the same key stays the first."""
+        cached, names = self._cached, self.keys
+        for block, key in zip(blocks, keys, strict=True):
+            names[block] = key
+            first = cached.setdefault(key, block)
+            if first != block:
+                after = self._same_next[first]
+                self._same_next[first], self._same_previous[block] = block, first
+                self._same_next[block], self._same_previous[after] = after, block
 
     def release(self, blocks: Sequence[int]) -> None:
         """Drop a reference to a request's blocks, last block first.
@@ -69,14 +71,15 @@ class BlockPool:
         What is cached goes to the back of the free queue (so heads of prefixes live longest),
         what is not to the front.
         """
+        following, previous = self._next, self._previous
+        keys, references = self.keys, self.references
         for block in reversed(blocks):
-            self.references[block] -= 1
-            if self.references[block]:
+            references[block] -= 1
+            if references[block]:
                 continue
-            cached = self.keys[block] != NO_KEY
-            before, after = (self._previous[0], 0) if cached else (0, self._next[0])
-            self._next[before], self._previous[block] = block, before
-            self._next[block], self._previous[after] = after, block
+            before, after = (0, following[0]) if keys[block] == NO_KEY else (previous[0], 0)
+            following[before], previous[block] = block, before
+            following[block], previous[after] = after, block
             self.num_free += 1
 
     def free_blocks(self) -> list[int]:

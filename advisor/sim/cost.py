@@ -38,8 +38,8 @@ ALL_REDUCE_NS = 10_000
 INGEST_NS = 15_600_000
 #: From the end of a step to the client: detokenise, serialise, send. BLIS fits 0.78 ms.
 EMIT_NS = 780_000
-#: Step times of one launch differ from another's by a common factor; standard deviation of its
-#: logarithm. On one recorded server of one setting p50 step times moved by 1 to 2 %.
+#: Standard deviation of the logarithm of a factor common to all step times of one launch.
+#: Assumed, not fitted: no public record repeats launches of one setting on an idle machine.
 LAUNCH_SPREAD = 0.01
 
 

@@ -76,7 +76,7 @@ _TABLE = {
             is_cpu=True,
         ),
         _gpu("l4", 22.0, 300, (121, 242, 242), _PCIE, 32, _NVIDIA + "L4"),
-        _gpu("a10g", 22.1, 600, (70, None, 140), _PCIE, 32, _NVIDIA + "A10G (AWS G5)"),
+        _gpu("a10g", 22.1, 600, (70, None, 140), _PCIE, 32, "AWS, EC2 G5: A10G"),
         _gpu("l40s", 44.4, 864, (362, 733, 733), _PCIE, 32, _NVIDIA + "L40S"),
         _gpu("rtx-4090", 23.5, 1008, (165, 330, 661), _RTX, 32, _NVIDIA + "Ada architecture"),
         _gpu("rtx-pro-6000", 94.9, 1597, (500, 1000, 1000), _RTX, 64, _NVIDIA + "RTX PRO 6000 SE"),

@@ -15,12 +15,13 @@ _RUNTIME_BYTES = 800 << 20
 _RUNTIME_BYTES_CPU = 1200 << 20
 #: Live 16-bit activation elements per batched token at the peak of one layer: the gate and up
 #: projections (2 x intermediate) and a few hidden vectors. For the common 8B shape about 104 KB a
-#: token; vLLM issue 48322 reports 80 KB (3,744 KV tokens less for 6,144 more batched tokens).
+#: token; vLLM issue 48322 lost 3,744 KV tokens to 6,144 more batched ones, 80 KB each if its KV
+#: is that shape's too.
 _HIDDEN_VECTORS = 6
 #: Sampler warm-up: logits of every sequence in float32, sorted into a copy of 16 bits.
 _LOGIT_BYTES = 6
-#: Per captured CUDA graph; some 50 graphs then take the 0.5 to 0.7 GiB by which vLLM's accounting
-#: changed when graphs were included (utilisation 0.8048 became 0.82 in v0.21).
+#: Per captured CUDA graph; some 50 graphs then take 0.6 GiB. When vLLM's accounting first included
+#: them (v0.21) a utilisation of 0.8048 became 0.82: 1.5 % of a device, 0.7 GiB of 48.
 _GRAPH_BYTES = 12 << 20
 #: Above this share nothing is left for driver and fragmentation: graph capture fails.
 DRIVER_LIMIT = 0.97

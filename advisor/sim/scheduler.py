@@ -161,16 +161,22 @@ class Scheduler:
         hits: list[int] = []
         if not self.limits.enable_prefix_caching:
             return hits
-        for position in range((self.tokens[index] - 1) // self.limits.block_size):
-            block = self.pool.find(self._key(index, position))
+        for key in self._keys_between(
+            index, 0, (self.tokens[index] - 1) // self.limits.block_size
+        ):
+            block = self.pool.find(key)
             if block == NOT_FOUND:
                 break
             hits.append(block)
         return hits
 
-    def _key(self, index: int, position: int) -> int:
+    def _keys_between(self, index: int, first: int, last: int) -> Sequence[int]:
+        """Keys of a request's blocks first .. last - 1; those past the prompt are its own."""
         keys = self._keys[index]
-        return keys[position] if position < len(keys) else -(index * _OWN_KEYS + position) - 1
+        if last <= len(keys):
+            return keys[first:last]
+        own = -(index * _OWN_KEYS) - 1
+        return [*keys[first:], *range(own - max(first, len(keys)), own - last, -1)]
 
     def _admit(self, index: int, hits: list[int]) -> None:
         self.pool.acquire(hits)
@@ -199,9 +205,9 @@ class Scheduler:
                 return False
             table += pool.take(missing)
         self.computed[index] = after
-        if self.limits.enable_prefix_caching:
-            for position in range(before // size, after // size):
-                pool.name(table[position], self._key(index, position))
+        first, last = before // size, after // size
+        if first < last and self.limits.enable_prefix_caching:
+            pool.name(table[first:last], self._keys_between(index, first, last))
         return True
 
     def _enter(self, batch: Batch, index: int, count: int) -> None:

@@ -12,8 +12,7 @@ def test_null_block_is_never_given_away() -> None:
 def test_unnamed_blocks_are_reused_first_and_named_ones_last_tail_before_head() -> None:
     pool = BlockPool(6)
     held = pool.take(3)
-    pool.name(held[0], 70)
-    pool.name(held[1], 71)
+    pool.name(held[:2], [70, 71])
     pool.release(held)
     assert pool.free_blocks() == [3, 4, 5, 2, 1]
 
@@ -21,8 +20,7 @@ def test_unnamed_blocks_are_reused_first_and_named_ones_last_tail_before_head() 
 def test_a_found_block_leaves_the_queue_and_is_forgotten_when_taken() -> None:
     pool = BlockPool(4)
     held = pool.take(2)
-    pool.name(held[0], 70)
-    pool.name(held[1], 71)
+    pool.name(held[:2], [70, 71])
     pool.release(held)
     pool.acquire([pool.find(70)])
     assert pool.num_free == 2
@@ -33,8 +31,7 @@ def test_a_found_block_leaves_the_queue_and_is_forgotten_when_taken() -> None:
 
 def test_of_two_blocks_with_one_key_the_other_is_found_when_the_first_is_gone() -> None:
     pool = BlockPool(4)
-    for block in pool.take(3):
-        pool.name(block, 70)
+    pool.name(pool.take(3), [70, 70, 70])
     pool.release([1])
     assert pool.find(70) == 1
     pool.take(1)
