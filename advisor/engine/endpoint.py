@@ -17,6 +17,8 @@ from advisor.terms.setting import Setting
 
 #: a start writes some hundred lines; of a long run the end tells why it ended
 _LOG_BYTES = 2_000_000
+#: of a living server: an engine that dies says so within its last words
+_LATEST_BYTES = 65_536
 _ENGINE_DEAD = ("EngineCore encountered a fatal error", "EngineDeadError")
 
 
@@ -43,12 +45,15 @@ class Endpoint:
         """Why it is dead, or None while its processes and its engine live.
 
         `/health` cannot tell: it is answered by the API process, also when the engine is gone.
+        Cheap enough to be asked every second on the loop that stamps times: it reads the last
+        64 KB of the log.
         """
-        log = tail(self.log_path)
         code = self.process.exit_code
-        if code is None and not any(text in log for text in _ENGINE_DEAD):
-            return None
-        return classify(log, code, under_load=True)
+        if code is None:
+            latest = tail(self.log_path, last_bytes=_LATEST_BYTES)
+            if not any(text in latest for text in _ENGINE_DEAD):
+                return None
+        return classify(tail(self.log_path), code, under_load=True)
 
     async def probe(self, timeout_s: float) -> Failure | None:
         """Ask for one token; the Failure (`hung` when it does not come in time), else None."""
@@ -72,11 +77,11 @@ class Endpoint:
         return self.failure() or unknown
 
 
-def tail(path: Path, *, lines: int | None = None) -> str:
-    """The end of a log: its last `lines`, or all of its last two megabytes."""
+def tail(path: Path, *, lines: int | None = None, last_bytes: int = _LOG_BYTES) -> str:
+    """The end of a log: its last `lines`, or all of its `last_bytes`."""
     with open(path, "rb") as log:
         size = log.seek(0, 2)
-        log.seek(max(0, size - _LOG_BYTES))
+        log.seek(max(0, size - last_bytes))
         text = log.read().decode(errors="replace")
     return text if lines is None else "\n".join(text.splitlines()[-lines:])
 
