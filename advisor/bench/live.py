@@ -13,6 +13,7 @@ from advisor.engine.metrics import FactsWatch
 from advisor.engine.vllm import VllmEngine
 from advisor.profile.schedule import schedule
 from advisor.replay.client import replay
+from advisor.replay.failures import ReplayInterrupted
 from advisor.terms.job import EngineInfo, Launch, ServerFacts
 from advisor.terms.profile import Plan, PlannedRequest, Profile
 from advisor.terms.setting import Setting
@@ -99,19 +100,24 @@ class LiveServer:
         end_ns: int,
         on_progress: Progress | None,
     ) -> Traces:
-        return await replay(
-            requests,
-            self.endpoint.base_url,
-            self.endpoint.served_model_name,
-            block_tokens=self.profile.block_tokens,
-            vocab_size=self.vocabulary,
-            window_start_ns=start_ns,
-            window_end_ns=end_ns,
-            request_timeout_s=_REQUEST_TIMEOUT_S,
-            stall_timeout_s=_STALL_TIMEOUT_S,
-            alive=lambda: self.endpoint.failure() is None,
-            on_progress=on_progress,
-        )
+        try:
+            return await replay(
+                requests,
+                self.endpoint.base_url,
+                self.endpoint.served_model_name,
+                block_tokens=self.profile.block_tokens,
+                vocab_size=self.vocabulary,
+                window_start_ns=start_ns,
+                window_end_ns=end_ns,
+                request_timeout_s=_REQUEST_TIMEOUT_S,
+                stall_timeout_s=_STALL_TIMEOUT_S,
+                alive=lambda: self.endpoint.failure() is None,
+                on_progress=on_progress,
+            )
+        except ReplayInterrupted as exc:
+            # the client saw that it ended; why it ended stands in the server's log
+            known = self.endpoint.failure()
+            raise exc if known is None else ReplayInterrupted(known, exc.traces) from exc
 
 
 def vocabulary(model: str) -> int:
