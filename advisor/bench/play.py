@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from advisor.replay.failures import ReplayInterrupted
 from advisor.terms.job import Replay, ServerFacts
 from advisor.terms.outcome import ReplayOutcome
 from advisor.terms.profile import Plan
@@ -42,7 +43,7 @@ class Player:
         for attempt in range(1 + MOST_REPEATS):
             salted = plan if attempt == 0 else replace(plan, salt=salt(plan.salt, attempt))
             before = await self.server.facts()
-            traces = await self.server.replay(salted, self.on_progress)
+            traces = await self._replay(salted)
             facts = await self.server.facts(before)
             outcome, note = self.assess(traces)
             played = Replay(salted, outcome, note, traces, facts)
@@ -50,6 +51,15 @@ class Player:
             if outcome.is_scored:
                 break
         return played
+
+    async def _replay(self, plan: Plan) -> Traces:
+        try:
+            return await self.server.replay(plan, self.on_progress)
+        except ReplayInterrupted as exc:
+            # too little to judge by, yet it shows how far the server came
+            cut = ReplayOutcome.UNDERPOWERED
+            self.record(Replay(plan, cut, exc.failure.message, exc.traces, ServerFacts()))
+            raise
 
 
 def salt(*parts: object) -> int:
