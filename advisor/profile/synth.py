@@ -69,7 +69,7 @@ def _in_order(requests: list[Request]) -> list[Request]:
     return sorted(requests, key=lambda request: request.arrival_ns)
 
 
-_CHAT_BLOCK, _CHAT_SYSTEM, _CHAT_END_S, _CHAT_MAX_TOKENS = 64, 2048, 1800.0, 8000
+_CHAT_BLOCK, _CHAT_SYSTEM, _CHAT_END_S, _CHAT_MAX_TOKENS = 256, 2048, 900.0, 8000
 #: sessions per second and the chance of another turn: 4 / (1 - 0.5) = 8 requests a second
 _SESSION_RATE, _ANOTHER_TURN = 4.0, 0.5
 #: from reading an answer to asking again, and how long an answer's token takes to be written
@@ -105,9 +105,9 @@ def _session(random: Random, ids: _Ids, name: str, began_s: float) -> list[Reque
         now_s += output * _TOKEN_S + exponential(random, _THINK_S)
 
 
-_MIXED_BLOCK, _MIXED_SYSTEM, _MIXED_END_S, _DOCUMENT_SHARE = 64, 512, 900.0, 0.25
-#: Bursts of 2 s among calm of 8 s on average: 4.1 requests a second in all
-_BURSTS = (Phase(rate_rps=2.2, mean_s=8.0), Phase(rate_rps=11.5, mean_s=2.0))
+_MIXED_BLOCK, _MIXED_SYSTEM, _MIXED_END_S, _DOCUMENT_SHARE = 128, 512, 1400.0, 0.25
+#: Bursts of 0.8 s among calm of 3 s on average: 3.9 requests a second in all
+_BURSTS = (Phase(rate_rps=2.2, mean_s=3.0), Phase(rate_rps=10.5, mean_s=0.8))
 
 
 def _chat_and_documents(random: Random) -> list[Request]:
@@ -160,7 +160,7 @@ RECIPES: dict[str, Recipe] = {
         source=f"synthetic; lengths from the published quantiles of {_AZURE} for chats and of "
         f"{_MOONCAKE} for documents",
         about="Bursts of chats with a system prompt of 512 tokens, a quarter of the requests "
-        "are documents of 4,000 to 12,000 tokens, 4 requests a second.",
+        "are documents of 4,000 to 6,000 tokens, 4 requests a second.",
         seed=1,
     ),
     "tiny-cpu": Recipe(
