@@ -8,7 +8,7 @@ import numpy as np
 from scipy import stats
 
 from advisor.measure.curves import Curves, pool
-from advisor.measure.judge import nearest_rank
+from advisor.measure.tail import nearest_rank
 from advisor.terms.measurement import Comparison
 from advisor.terms.target import Metric
 

@@ -5,6 +5,7 @@ They hold every sample, so any later limit or percentile is judged exactly as fr
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,8 +41,9 @@ class Curve:
 
     def over(self, limit: float) -> Int64:
         """int64[B], samples above the limit (ns) per block."""
-        running = np.concatenate(([0], np.cumsum(self.values > limit, dtype=np.int64)))
-        return np.diff(running[self.offsets])
+        blocks = [self.values[a:b] for a, b in pairwise(self.offsets)]
+        within = [int(np.searchsorted(block, limit, side="right")) for block in blocks]
+        return self.totals - np.array(within, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,6 +130,11 @@ class Pool:
     def __len__(self) -> int:
         return len(self.values)
 
+    @property
+    def blocks(self) -> int:
+        """Blocks that hold a sample."""
+        return int((self.totals > 0).sum())
+
     def over(self, limit: float) -> Int64:
         """int64[blocks], samples above the limit (ns) per block."""
         return np.concatenate([part.over(limit) for part in self.parts])
@@ -141,7 +148,8 @@ def pool(replays: Sequence[Curves], metric: Metric) -> Pool:
     totals = [part.totals for part in parts]
     return Pool(
         parts=parts,
-        values=np.sort(np.concatenate([part.values for part in parts])),
+        # stable: merges the runs that are sorted already
+        values=np.sort(np.concatenate([part.values for part in parts]), kind="stable"),
         totals=np.concatenate(totals),
         replay=np.repeat(np.arange(len(parts)), [len(total) for total in totals]),
     )

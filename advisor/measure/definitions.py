@@ -152,7 +152,8 @@ def _tpot(traces: Traces) -> Samples:
     failed = traces.status != RequestStatus.OK
     span = np.full(len(traces), np.inf)
     paced = ~failed & (tokens > 1)
-    span[paced] = (_last_event(traces) - _first_event(traces))[paced] / (tokens[paced] - 1)
+    first, last = (event(traces)[paced] for event in (_first_event, _last_event))
+    span[paced] = (last - first) / (tokens[paced] - 1)
     every = _at_arrival(traces, span)
     kept = (failed | paced)[traces.counted]
     return Samples(every.values[kept], every.moment_ns[kept], every.request[kept])

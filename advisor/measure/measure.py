@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.measure.curves import Curves, pool
-from advisor.measure.judge import judge, nearest_rank
+from advisor.measure.judge import judge
+from advisor.measure.tail import nearest_rank
 from advisor.terms.measurement import Measurement, Percentiles
 from advisor.terms.target import Metric, Target
 

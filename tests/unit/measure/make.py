@@ -60,15 +60,19 @@ def traces(requests: Sequence[Req], start: float = 0, end: float = 1000) -> Trac
 
 
 def steady(
-    n: int, ttft_ms: Sequence[float], gap_ms: float = 10, tokens: int = 5, failed: int = 0
+    n: int,
+    ttft_ms: Sequence[float],
+    gap_ms: float = 10,
+    tokens: int = 5,
+    fail_every: int | None = None,
 ) -> Traces:
-    """n requests 100 ms apart; TTFTs cycle through the list; the first `failed` never start."""
+    """n requests 100 ms apart, TTFTs cycle through the list; every so-manieth is reset at once."""
     requests = []
     for i in range(n):
         at = i * 100.0
-        if i % max(n // max(failed, 1), 1) == 0 and i // max(n // max(failed, 1), 1) < failed:
-            requests.append(Req(at, status=RequestStatus.RESET, output=tokens))
-            continue
         first = at + ttft_ms[i % len(ttft_ms)]
-        requests.append(Req(at, [first + k * gap_ms for k in range(tokens)]))
+        if fail_every and i % fail_every == 0:
+            requests.append(Req(at, status=RequestStatus.RESET, output=tokens))
+        else:
+            requests.append(Req(at, [first + k * gap_ms for k in range(tokens)]))
     return traces(requests, 0, n * 100.0)

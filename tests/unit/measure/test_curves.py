@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.measure.codec import from_bytes, to_bytes
@@ -41,12 +41,14 @@ def requests(draw: st.DrawFn) -> list[Req]:
     return made
 
 
+@settings(deadline=None)
 @given(requests())
 def test_bytes_round_trip_exactly(made: list[Req]) -> None:
     summary = curves(traces(made))
     assert_same(from_bytes(to_bytes(summary)), summary)
 
 
+@settings(deadline=None)
 @given(requests(), st.sampled_from(list(Metric)), st.floats(0, 2e9))
 def test_blocks_hold_every_sample(made: list[Req], metric: Metric, limit: float) -> None:
     replay = traces(made)
