@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from advisor.measure.bounds import ShareBounds, bounds_at, design_effect, effective_size
 from advisor.measure.curves import Curves, Pool, pool
+from advisor.measure.tail import nearest_rank as nearest_rank
 from advisor.measure.tail import tail_test, verdict
 from advisor.terms.measurement import Judgement
 from advisor.terms.target import Metric, Target, Verdict
