@@ -36,7 +36,7 @@ EXTREME_PART = 0.1
 #: Few exceedances are at most this part of the allowed share. A limit with few is far; it is
 #: remote when a third of it has few, too.
 FEW = 0.1
-REMOTE_FACTOR = 3.0
+REMOTE_FACTOR = 1.5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
