@@ -41,7 +41,7 @@ class Case:
 def advise(case: Case) -> Advice:
     """Decide, in the order of what is strongest: recommended, keep, none meets, not proven."""
     for round_ in case.rounds:
-        why = gain(round_, case.job.targets)
+        why = gain(round_)
         if why is not None and round_.finalist is not None:
             return _recommended(case, round_, why)
     if meets(case.baseline_held_out):
