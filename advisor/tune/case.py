@@ -79,6 +79,10 @@ def _again(
         return trial
     multiples = sorted({replay.multiple for replay in scored})
     pools = {m: [s.curves for s in scored if s.multiple == m] for m in multiples}
-    points = tuple(measure(pools[m], targets, m, confidence) for m in multiples)
+    # a multiple that a void replay cut short has fewer windows than the others
+    whole = max(map(len, pools.values()), default=0)
+    points = tuple(
+        measure(pools[m], targets, m, confidence) for m in multiples if len(pools[m]) == whole
+    )
     bracketed = headroom(points) if points else None
     return replace(trial, result=replace(trial.result, measurements=points, headroom=bracketed))
