@@ -19,7 +19,6 @@ from advisor.terms.setting import Setting
 from advisor.terms.target import Target
 from advisor.tune.ports import Scored
 
-
 #: A trial in any other state is launched again.
 ENDED = (TrialState.MEASURED, TrialState.INFEASIBLE, TrialState.FAILED)
 

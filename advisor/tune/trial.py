@@ -112,7 +112,9 @@ class TrialRunner:
             found.notes.append(str(exc))
         points = sorted(found.measurements, key=lambda m: m.multiple)
         bracketed = headroom(points) if points and state is TrialState.MEASURED else None
-        return TrialResult(state, failure, found.launch, tuple(points), bracketed, "; ".join(found.notes))
+        return TrialResult(
+            state, failure, found.launch, tuple(points), bracketed, "; ".join(found.notes)
+        )
 
     def _player(self, server: Server, targets: Sequence[Target], record: Record) -> Player:
         return Player(server, self.assess_for(targets), record)
