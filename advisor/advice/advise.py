@@ -1,5 +1,6 @@
 """From the trials of a job to its advice."""
 
+import math
 from dataclasses import dataclass
 
 from advisor.advice.choose import candidates, diff, finalists, is_eligible
@@ -10,6 +11,7 @@ from advisor.advice.explain import (
     failures_line,
     precision_line,
 )
+from advisor.measure.headroom import worst_excess
 from advisor.terms.advice import Advice, AdviceOutcome, Evidence
 from advisor.terms.job import Job, Phase, Trial
 from advisor.terms.measurement import Measurement
@@ -115,11 +117,16 @@ def _eligible(case: Case, trial: Trial) -> bool:
 
 
 def _nearest(case: Case) -> Trial | None:
+    """By headroom; where that was not looked for, or is below all that was tried, by the miss."""
     measured = [t for t in case.trials if t.result.headroom is not None and _eligible(case, t)]
-    return max(
-        measured,
-        key=lambda t: t.result.headroom.estimate if t.result.headroom else 0.0,
-        default=None,
+    return max(measured, key=lambda t: _nearness(t, case.job.spec.load), default=None)
+
+
+def _nearness(trial: Trial, load: float) -> tuple[float, float]:
+    headroom, at_load = trial.result.headroom, trial.result.at(load)
+    return (
+        headroom.estimate if headroom else 0.0,
+        -worst_excess(at_load) if at_load else -math.inf,
     )
 
 
