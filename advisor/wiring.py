@@ -95,8 +95,8 @@ def spec_of(asked: Asked) -> JobSpec:
         raise InputError(f"launches is {asked.launches}; expected 1 or more")
     if not 0 < asked.load <= MOST_LOAD:
         raise InputError(f"load is {asked.load:g}; expected above 0, at most {MOST_LOAD:g}")
-    if not 0.5 <= asked.confidence < 1:
-        raise InputError(f"confidence is {asked.confidence:g}; expected from 0.5 to below 1")
+    if not 0.5 < asked.confidence < 1:
+        raise InputError(f"confidence is {asked.confidence:g}; expected above 0.5 and below 1")
     if not asked.targets:
         raise InputError("target is missing; give at least one, e.g. --target 'ttft:p95<=1000ms'")
     sampler_name(asked.sampler)

@@ -1,5 +1,6 @@
 """From the trials of a job to its advice."""
 
+import math
 from dataclasses import dataclass
 
 from advisor.advice.choose import candidates, diff, finalists, is_eligible
@@ -10,10 +11,12 @@ from advisor.advice.explain import (
     failures_line,
     precision_line,
 )
+from advisor.measure.headroom import worst_excess
 from advisor.terms.advice import Advice, AdviceOutcome, Evidence
 from advisor.terms.job import Job, Phase, Trial
-from advisor.terms.measurement import Measurement
+from advisor.terms.measurement import Headroom, Measurement
 from advisor.terms.outcome import TrialState
+from advisor.terms.setting import Setting
 from advisor.terms.target import Verdict
 
 
@@ -41,7 +44,7 @@ class Case:
 def advise(case: Case) -> Advice:
     """Decide, in the order of what is strongest: recommended, keep, none meets, not proven."""
     for round_ in case.rounds:
-        why = gain(round_, case.job.targets)
+        why = gain(round_)
         if why is not None and round_.finalist is not None:
             return _recommended(case, round_, why)
     if meets(case.baseline_held_out):
@@ -59,8 +62,8 @@ def blocked(case: Case, why: str) -> Advice:
 def _recommended(case: Case, round_: Round, why: str) -> Advice:
     assert round_.finalist is not None  # gain() is only claimed for one
     setting = round_.finalist.setting
-    trial = next(t for t in case.trials if t.setting == setting)
-    choice = Evidence(setting, round_.finalist.at_load, trial.result.headroom, confirmed=True)
+    found = _headroom(case, setting)
+    choice = Evidence(setting, round_.finalist.at_load, found, confirmed=True)
     reasons = [
         f"Confirmed on {_windows(round_)} held-out windows, each on a fresh launch: {why}",
         *evidence_lines(choice.measurement, round_.baseline.at_load),
@@ -73,6 +76,12 @@ def _recommended(case: Case, round_: Round, why: str) -> Advice:
     return _advice(case, AdviceOutcome.RECOMMENDED, choice, reasons, round_.baseline.at_load)
 
 
+def _headroom(case: Case, setting: Setting) -> Headroom | None:
+    """Of the launch that was measured: a setting is tried again after a transient failure."""
+    tried = (t.result.headroom for t in case.trials if t.setting == setting)
+    return next((headroom for headroom in tried if headroom is not None), None)
+
+
 def _windows(round_: Round) -> int:
     at_load = round_.finalist.at_load if round_.finalist else None
     return at_load.replays if at_load else 0
@@ -81,9 +90,9 @@ def _windows(round_: Round) -> int:
 def _keep_current(case: Case) -> Advice:
     baseline = case.baseline
     assert baseline is not None  # it was measured on held-out load
-    tried = [round_.finalist for round_ in case.rounds if round_.finalist is not None]
+    tried = {round_.finalist.setting for round_ in case.rounds if round_.finalist is not None}
     why = (
-        f"No gain over the current setting is proven for {len(tried)} finalists"
+        f"No gain over the current setting is proven for {_count(len(tried), 'finalist')}"
         if tried
         else "No setting tried carries more load within the targets than the current one"
     )
@@ -97,14 +106,28 @@ def _keep_current(case: Case) -> Advice:
     return _advice(case, AdviceOutcome.KEEP_CURRENT, choice, reasons)
 
 
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def _answered(case: Case) -> list[Trial]:
+    """What may be advised and ran to an answer; a failure that is ours is none."""
+    answers = (TrialState.MEASURED, TrialState.INFEASIBLE)
+    return [t for t in case.trials if t.result.state in answers and _eligible(case, t)]
+
+
 def _all_missed(case: Case) -> bool:
-    """Every setting that could run provably misses a target at the job's load."""
-    load = case.job.spec.load
-    measured = [t for t in case.trials if t.result.state is TrialState.MEASURED]
-    eligible = [t for t in measured if _eligible(case, t)]
-    at_load = [trial.result.at(load) for trial in eligible]
+    """Every setting with an answer cannot run, or provably misses a target at the job's load."""
+    answered = _answered(case)
     # a setting that runs but has no verdict could still be the one that meets
-    return bool(at_load) and all(m is not None and m.verdict is Verdict.MISSED for m in at_load)
+    return bool(answered) and all(_missed(trial, case.job.spec.load) for trial in answered)
+
+
+def _missed(trial: Trial, load: float) -> bool:
+    if trial.result.state is TrialState.INFEASIBLE:
+        return True
+    measurement = trial.result.at(load)
+    return measurement is not None and measurement.verdict is Verdict.MISSED
 
 
 def _eligible(case: Case, trial: Trial) -> bool:
@@ -115,26 +138,33 @@ def _eligible(case: Case, trial: Trial) -> bool:
 
 
 def _nearest(case: Case) -> Trial | None:
+    """By headroom; where that was not looked for, or is below all that was tried, by the miss."""
     measured = [t for t in case.trials if t.result.headroom is not None and _eligible(case, t)]
-    return max(
-        measured,
-        key=lambda t: t.result.headroom.estimate if t.result.headroom else 0.0,
-        default=None,
+    return max(measured, key=lambda t: _nearness(t, case.job.spec.load), default=None)
+
+
+def _nearness(trial: Trial, load: float) -> tuple[float, float]:
+    headroom, at_load = trial.result.headroom, trial.result.at(load)
+    return (
+        headroom.estimate if headroom else 0.0,
+        -worst_excess(at_load) if at_load else -math.inf,
     )
 
 
 def _none_meets(case: Case) -> Advice:
     load = case.job.spec.load
     nearest = _nearest(case)
-    reasons = [f"Each of {len(case.trials)} settings tried misses a target at {load:g}x the load"]
+    ran = [t for t in _answered(case) if t.result.state is TrialState.MEASURED]
+    why = f"Each setting that ran ({len(ran)}) provably misses a target at {load:g}x the load"
+    reasons = [why if ran else "No setting tried can run here"]
     choice = None
     if nearest is not None:
         choice = Evidence(
             nearest.setting, nearest.result.at(load), nearest.result.headroom, confirmed=False
         )
         reasons.append(
-            f"Nearest is trial {nearest.number}: it meets the targets up to a load of "
-            f"{nearest.result.headroom}x the recorded one"
+            f"Nearest is trial {nearest.number}: its headroom is {nearest.result.headroom} times "
+            "the recorded load"
         )
         reasons += evidence_lines(choice.measurement, _baseline_at_load(case))
     return _advice(case, AdviceOutcome.NONE_MEETS, choice, reasons)
@@ -143,25 +173,35 @@ def _none_meets(case: Case) -> Advice:
 def _not_proven(case: Case) -> Advice:
     load = case.job.spec.load
     leader = _leader(case)
-    round_ = next((r for r in reversed(case.rounds) if r.finalist is not None), None)
+    round_ = _best_round(case)
     if round_ is not None and round_.finalist is not None:
         measurement, confirmed = round_.finalist.at_load, True
         why = "meets the targets on held-out load, but is not proven better than the current one"
         if not meets(measurement):
             why = "is not proven to meet the targets on held-out load"
         setting = round_.finalist.setting
-        leader = next((t for t in case.trials if t.setting == setting), leader)
         reasons = [f"The best setting found {why}; a longer profile would give more windows"]
-    else:
-        measurement = leader.result.at(load) if leader else None
-        confirmed = False
+    elif leader is not None:
+        setting, measurement, confirmed = leader.setting, leader.result.at(load), False
         reasons = ["No setting is proven to meet the targets; a longer profile would settle more"]
-    if leader is None:
+    else:
+        reasons = ["No setting that may be advised has an answer, so nothing is proven"]
         return _advice(case, AdviceOutcome.NOT_PROVEN, None, reasons)
-    choice = Evidence(leader.setting, measurement, leader.result.headroom, confirmed)
+    choice = Evidence(setting, measurement, _headroom(case, setting), confirmed)
     baseline = round_.baseline.at_load if round_ is not None else _baseline_at_load(case)
     reasons += evidence_lines(measurement, baseline)
     return _advice(case, AdviceOutcome.NOT_PROVEN, choice, reasons, baseline)
+
+
+def _best_round(case: Case) -> Round | None:
+    """The first whose finalist is proven to meet, else the last that had one."""
+    last = None
+    for round_ in case.rounds:
+        if round_.finalist is not None:
+            if meets(round_.finalist.at_load):
+                return round_
+            last = round_
+    return last
 
 
 def _leader(case: Case) -> Trial | None:

@@ -40,7 +40,14 @@ def as_json(job: Job, advice: Advice) -> dict[str, Any]:
 
 def _evidence(evidence: Evidence | None) -> dict[str, Any]:
     if evidence is None:
-        return {"setting": None, "argv": None, "targets": [], "headroom": None, "metrics": None}
+        return {
+            "setting": None,
+            "argv": None,
+            "targets": [],
+            "headroom": None,
+            "metrics": None,
+            "confirmed": False,
+        }
     measurement, headroom = evidence.measurement, evidence.headroom
     return {
         "setting": dict(evidence.setting.flags),

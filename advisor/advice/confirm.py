@@ -13,12 +13,14 @@ class Arm:
     """One setting in one round, its repeats pooled and judged at the round's own level."""
 
     setting: Setting
-    #: None when it never came up or its replays were void
+    #: None when a launch has no replay that counts: it never came up, or they were void
     at_load: Measurement | None
     #: at the multiple the finalist claims; None when that is the job's load itself
     at_claim: Measurement | None
-    #: launches that did not serve
+    #: launches that did not serve to their end
     failures: int
+    #: every launch was ended by the setting's own fault, at the load or above it
+    cannot_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,33 +45,41 @@ def misses(measurement: Measurement | None) -> bool:
     return measurement is not None and measurement.verdict is Verdict.MISSED
 
 
-def gain(round_: Round, targets: Sequence[Target]) -> str | None:
+def gain(round_: Round) -> str | None:
     """Why the finalist of this round is proven better than the baseline; None when it is not.
 
     The finalist must meet every target at the job's load first. Then either the baseline
     provably misses there, or provably misses at the multiple that the finalist provably carries,
     or the paired interval shows the finalist better on a target that the baseline does not meet.
+    A baseline that cannot run misses; one whose launches failed by no fault of its own does not.
     """
     finalist, baseline = round_.finalist, round_.baseline
     if finalist is None or finalist.failures or not meets(finalist.at_load):
         return None
-    if baseline.failures and baseline.at_load is None:
-        return "the baseline does not start"
+    if baseline.cannot_run and baseline.at_load is None:
+        return "it meets the targets at the job's load, where the baseline does not run"
     if misses(baseline.at_load):
         return "it meets the targets at the job's load, where the baseline misses them"
-    if meets(finalist.at_claim) and misses(baseline.at_claim):
-        return f"it carries {round_.claim:g}x the recorded load, where the baseline misses"
-    return _paired_gain(round_, targets)
+    if meets(finalist.at_claim):
+        if misses(baseline.at_claim):
+            return f"it carries {round_.claim:g}x the recorded load, where the baseline misses"
+        if baseline.cannot_run:
+            return f"it carries {round_.claim:g}x the recorded load, where the baseline ends"
+    return _paired_gain(round_)
 
 
-def _paired_gain(round_: Round, targets: Sequence[Target]) -> str | None:
+def _paired_gain(round_: Round) -> str | None:
     at_load = round_.baseline.at_load
     if at_load is None:
         return None
-    unmet = {j.target for j in at_load.judgements if j.verdict is not Verdict.MET}
+    unmet = {
+        (j.target.metric, j.target.percentile)
+        for j in at_load.judgements
+        if j.verdict is not Verdict.MET
+    }
     for comparison in round_.comparisons:
-        target = next((t for t in targets if t.metric is comparison.metric), None)
-        if target in unmet and comparison.upper_ratio < 1:
+        compared = (comparison.metric, comparison.percentile)
+        if compared in unmet and comparison.upper_ratio < 1:
             return (
                 f"{comparison.metric.upper()} p{comparison.percentile:g} is "
                 f"{comparison.lower_ratio:.2f} to {comparison.upper_ratio:.2f} times the "

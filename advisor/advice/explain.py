@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from advisor.terms.job import JobSpec, Trial
 from advisor.terms.measurement import Judgement, Measurement
 from advisor.terms.outcome import TrialState
-from advisor.terms.target import Metric, Target
+from advisor.terms.target import Metric, Target, Verdict
 
 _SAMPLES = {
     Metric.TTFT: "requests",
@@ -47,10 +47,13 @@ def targets_line(judgement: Judgement, baseline: Judgement | None) -> str:
         if target.metric is Metric.ERRORS
         else (f"of {things} over {target.limit:g} {target.unit}")
     )
+    # the bound that decides: from below for a miss, from above for anything else
+    bound = f"at most {percent(judgement.share_over_upper)}"
+    if judgement.verdict is Verdict.MISSED and judgement.share_over_lower is not None:
+        bound = f"at least {percent(judgement.share_over_lower)}"
     line = (
-        f"{name}{at} {judgement.verdict}: {percent(judgement.share_over)} {over}, at most "
-        f"{percent(judgement.share_over_upper)} with {100 * judgement.confidence:.3g} % "
-        f"confidence, {percent(target.allowed_share)} allowed"
+        f"{name}{at} {judgement.verdict}: {percent(judgement.share_over)} {over}, {bound} with "
+        f"{100 * judgement.confidence:.3g} % confidence, {percent(target.allowed_share)} allowed"
     )
     if baseline is not None and baseline.share_over is not None:
         line += f"; baseline {percent(baseline.share_over)}"

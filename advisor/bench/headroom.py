@@ -16,8 +16,9 @@ async def bracket(
     """Bisect the ladder of multiples from the job's load on; ascending, `at_load` included.
 
     A replay that meets sends the search up, one that misses sends it down; an undecided one goes
-    by its point estimate, but stays undecided. Stops when neighbours on the ladder differ, or at
-    an end of it: the answer is then one-sided.
+    by its point estimate, but stays undecided, and a void one sends it down, where the client has
+    less to do. Stops when neighbours on the ladder differ, or at an end of it: the answer is then
+    one-sided.
     """
     ladder = sorted({*multiples, load})
     tried = {load: at_load}
@@ -27,10 +28,10 @@ async def bracket(
     while high - low > 1:
         middle = (low + high) // 2
         measured = await measure_at(ladder[middle])
-        if measured is None:
-            break
-        tried[ladder[middle]] = measured
-        low, high = (middle, high) if _goes_up(measured) else (low, middle)
+        if measured is not None:
+            tried[ladder[middle]] = measured
+        up = measured is not None and _goes_up(measured)
+        low, high = (middle, high) if up else (low, middle)
     return [tried[multiple] for multiple in sorted(tried)]
 
 

@@ -40,8 +40,8 @@ class LiveBench:
 
     async def about(self) -> EngineInfo:
         version = await self.engine.version()
-        # the stand-in says so in its version, whatever command name it was given
-        simulated = "stand-in" in version
+        # the stand-in names itself in its version, whatever command started it
+        simulated = version.startswith("vllm-sim ")
         return EngineInfo("vllm", version, await hardware_name(), self.model, simulated)
 
     @asynccontextmanager

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from advisor.measure.curves import Curves, pool
 from advisor.measure.tail import nearest_rank
@@ -46,7 +46,7 @@ def compare(
     ratios = np.array(logs, dtype=np.float64)
     mean = float(ratios.mean())
     error = float(ratios.std(ddof=1)) / math.sqrt(len(ratios))
-    reach = float(stats.t.ppf((1 + confidence) / 2, len(ratios) - 1)) * error
+    reach = float(special.stdtrit(len(ratios) - 1, (1 + confidence) / 2)) * error
     return Comparison(
         metric=metric,
         percentile=percentile,

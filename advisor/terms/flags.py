@@ -3,6 +3,8 @@
 Canonical names are vLLM's own long words with underscores (`max_num_batched_tokens`).
 """
 
+import math
+import re
 import shlex
 from collections.abc import Iterable, Mapping
 
@@ -10,6 +12,9 @@ from advisor.terms.errors import FlagError
 
 #: `None` never appears: a flag that is not given is absent.
 FlagValue = bool | int | float | str
+
+#: vLLM reaches into a JSON flag with dots: `--compilation-config.level 3`.
+_NAME = re.compile(r"(?!no_?$)[A-Za-z]\w*(\.\w+)*", re.ASCII)
 
 #: Another spelling of one flag -> the canonical name (`vllm serve --help=all`, 0.33.0).
 _ALIASES = {
@@ -79,7 +84,9 @@ def _one_flag(words: list[str], position: int) -> tuple[str, FlagValue, int]:
         raise FlagError(f"baseline: {word!r} is not a flag; expected --name or --name value")
     given, equals, inline = word.partition("=")
     name = canonical(given)
-    if name.startswith("no_") and not equals:
+    if not _NAME.fullmatch(name) or (equals and name.startswith("no_")):
+        raise FlagError(f"baseline: {word!r} is not a flag; expected --name or --name value")
+    if name.startswith("no_"):
         return name.removeprefix("no_"), False, position + 1
     if equals:
         return name, parse_value(inline), position + 1
@@ -104,17 +111,14 @@ def _is_number(word: str) -> bool:
 def parse_value(word: str) -> FlagValue:
     """`8192` -> int, `8k` -> 8000, `8K` -> 8192 (vLLM's rule), `0.9` -> float, else text."""
     for suffix, factor in (("k", 1000), ("K", 1024), ("m", 1000**2), ("M", 1024**2)):
-        if word.endswith(suffix) and word[:-1].isdigit():
+        if word.endswith(suffix) and word[:-1].isdecimal():
             return int(word[:-1]) * factor
     try:
         return int(word)
     except ValueError:
         pass
-    return float(word) if _is_number(word) and word.lower() not in _WORDS else word
-
-
-#: float() reads these words as numbers; as flag values they are words.
-_WORDS = frozenset({"nan", "inf", "infinity", "-inf", "+inf", "-infinity", "+infinity"})
+    # float() reads `nan` and `inf` as numbers; as flag values they are words
+    return float(word) if _is_number(word) and math.isfinite(float(word)) else word
 
 
 def to_argv(flags: Mapping[str, FlagValue] | Iterable[tuple[str, FlagValue]]) -> list[str]:

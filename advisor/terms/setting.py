@@ -50,5 +50,9 @@ class Setting:
         return [self.model, *to_argv(self.flags)]
 
     def precision(self) -> tuple[FlagValue | None, ...]:
-        """What decides the bits of weights and KV cache: checkpoint and precision flags."""
-        return (self.model, *(self.get(name) for name in PRECISION_FLAGS))
+        """What decides the bits of weights and KV cache: checkpoint and precision flags.
+
+        vLLM's `auto` is what it does when the flag is not given.
+        """
+        values = (self.get(name) for name in PRECISION_FLAGS)
+        return (self.model, *(None if value == "auto" else value for value in values))

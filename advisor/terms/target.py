@@ -79,8 +79,8 @@ class Target:
         return replace(self, limit=limit_ms, unit=Unit.MS, asked=str(self))
 
     def __str__(self) -> str:
-        at = "" if self.percentile is None else f":p{self.percentile:g}"
-        return f"{self.metric}{at}<={self.limit:g}{self.unit}"
+        at = "" if self.percentile is None else f":p{self.percentile:.12g}"
+        return f"{self.metric}{at}<={self.limit:.12g}{self.unit}"
 
 
 #: Failures may never hide: this target is added unless the job names its own.

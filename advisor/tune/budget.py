@@ -18,22 +18,24 @@ class Budget:
 
     def spent_launches(self, trials: Sequence[Trial]) -> int:
         """Finished search launches, the baseline's included; an interrupted one is run again."""
-        return sum(
-            trial.phase in (Phase.BASELINE, Phase.SEARCH)
-            and trial.result.state is not TrialState.INTERRUPTED
-            for trial in trials
-        )
+        return sum(trial.result.state is not TrialState.INTERRUPTED for trial in _search(trials))
 
     def why_stop(self, trials: Sequence[Trial]) -> str | None:
         """The reason to launch nothing more, or None."""
         spent = self.spent_launches(trials)
         if spent >= self.spec.launches:
             return f"The search ended after {spent} launches, its budget"
-        elapsed_s = sum(trial.elapsed_s or 0.0 for trial in trials)
+        # an interrupted launch took its time all the same
+        elapsed_s = sum(trial.elapsed_s or 0.0 for trial in _search(trials))
         limit_s = self.spec.time_budget_s
         if limit_s is not None and elapsed_s >= limit_s:
             return f"The search ended after {elapsed_s:.0f} s, its time budget is {limit_s:.0f} s"
         return None
+
+
+def _search(trials: Sequence[Trial]) -> list[Trial]:
+    """The baseline's and the search's: a resumed job may have confirming ones already."""
+    return [trial for trial in trials if trial.phase is not Phase.CONFIRM]
 
 
 def failures_in_a_row(trials: Sequence[Trial]) -> int:

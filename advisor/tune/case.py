@@ -10,14 +10,13 @@ from advisor.measure.measure import measure
 from advisor.terms.job import Job, Phase, Trial
 from advisor.terms.outcome import TrialState
 from advisor.terms.target import Target
-from advisor.tune.confirmation import baseline_held_out, pooled_rounds
+from advisor.tune.confirmation import ENDED, baseline_held_out, pooled_rounds
 from advisor.tune.ports import Scored
 
 
 def over(trials: Sequence[Trial]) -> list[Trial]:
     """Without the interrupted ones: those are launched again."""
-    ended = (TrialState.MEASURED, TrialState.INFEASIBLE, TrialState.FAILED)
-    return [trial for trial in trials if trial.result.state in ended]
+    return [trial for trial in trials if trial.result.state in ENDED]
 
 
 def baseline_of(trials: Sequence[Trial]) -> Trial | None:
@@ -54,7 +53,7 @@ def case_of(
         if baseline is None
         else baseline_held_out(confirming, scored, baseline.setting, job.targets, job.spec),
         confirm_launches=len(confirming),
-        replays=sum(trial.replays for trial in trials),
+        replays=sum(trial.replays for trial in ended),
         notes=tuple(notes),
     )
 
@@ -80,6 +79,10 @@ def _again(
         return trial
     multiples = sorted({replay.multiple for replay in scored})
     pools = {m: [s.curves for s in scored if s.multiple == m] for m in multiples}
-    points = tuple(measure(pools[m], targets, m, confidence) for m in multiples)
+    # a multiple that a void replay cut short has fewer windows than the others
+    whole = max(map(len, pools.values()), default=0)
+    points = tuple(
+        measure(pools[m], targets, m, confidence) for m in multiples if len(pools[m]) == whole
+    )
     bracketed = headroom(points) if points else None
     return replace(trial, result=replace(trial.result, measurements=points, headroom=bracketed))

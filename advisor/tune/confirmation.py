@@ -19,6 +19,9 @@ from advisor.terms.setting import Setting
 from advisor.terms.target import Target
 from advisor.tune.ports import Scored
 
+#: A trial in any other state is launched again.
+ENDED = (TrialState.MEASURED, TrialState.INFEASIBLE, TrialState.FAILED)
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -36,7 +39,7 @@ class Step:
             trial.phase is Phase.CONFIRM
             and (trial.round, trial.repeat) == (self.round, self.repeat)
             and trial.setting == self.setting
-            and trial.result.state is not TrialState.INTERRUPTED
+            and trial.result.state in ENDED
         )
 
 
@@ -78,17 +81,24 @@ def pooled_rounds(
     spec: JobSpec,
 ) -> tuple[Round, ...]:
     """What the finished rounds show, judged at the level that a claim has."""
-    confirming = [t for t in trials if _counts(t)]
-    numbers = sorted({t.round for t in confirming if t.round is not None})
     return tuple(
-        _round(n, [t for t in confirming if t.round == n], scored, baseline, targets, spec)
-        for n in numbers
+        _round(number, of_round, scored, baseline, targets, spec)
+        for number, of_round in _finished(trials, spec).items()
     )
 
 
-def _counts(trial: Trial) -> bool:
-    finished = (TrialState.MEASURED, TrialState.INFEASIBLE, TrialState.FAILED)
-    return trial.phase is Phase.CONFIRM and trial.result.state in finished
+def _finished(trials: Sequence[Trial], spec: JobSpec) -> dict[int, list[Trial]]:
+    """By round, those of which every launch has ended: half a round proves nothing."""
+    rounds: dict[int, list[Trial]] = {}
+    for trial in trials:
+        if trial.phase is Phase.CONFIRM and trial.result.state in ENDED:
+            assert trial.round is not None  # every confirming launch belongs to one
+            rounds.setdefault(trial.round, []).append(trial)
+    return {
+        number: of_round
+        for number, of_round in sorted(rounds.items())
+        if len(of_round) == spec.windows * len({t.setting for t in of_round})
+    }
 
 
 def _round(
@@ -125,6 +135,7 @@ def _arm(
         at_load=pooled(trials, scored, spec.load, targets, spec),
         at_claim=None if claim == spec.load else pooled(trials, scored, claim, targets, spec),
         failures=sum(t.result.state is not TrialState.MEASURED for t in trials),
+        cannot_run=all(t.result.state is TrialState.INFEASIBLE for t in trials),
     )
 
 
@@ -135,9 +146,12 @@ def pooled(
     targets: Sequence[Target],
     spec: JobSpec,
 ) -> Measurement | None:
-    """All launches of one setting at one multiple, judged together; None without replays."""
+    """All launches of one setting at one multiple, judged together.
+
+    None when one has no replay there: fewer windows than planned cannot show how windows differ.
+    """
     pool = [s.curves for t in trials for s in scored.get(t.number, ()) if s.multiple == multiple]
-    if not pool:
+    if not pool or len(pool) < len(trials):
         return None
     return measure(pool, targets, multiple, level(spec.confidence, claims(spec)))
 
@@ -150,7 +164,8 @@ def baseline_held_out(
     spec: JobSpec,
 ) -> Measurement | None:
     """The baseline over the windows of all rounds at the job's load, None if it ever failed."""
-    theirs = [t for t in trials if _counts(t) and t.setting == baseline]
+    finished = _finished(trials, spec).values()
+    theirs = [t for of_round in finished for t in of_round if t.setting == baseline]
     if any(t.result.state is not TrialState.MEASURED for t in theirs):
         return None
     return pooled(theirs, scored, spec.load, targets, spec)
@@ -166,9 +181,12 @@ def _comparisons(
     by_window = [_by_window(arm, scored, spec.load) for arm in (ours, theirs)]
     shared = sorted(by_window[0].keys() & by_window[1].keys())
     pairs = [(by_window[0][w].curves, by_window[1][w].curves) for w in shared]
+    asked = time_targets(targets)
+    # two sides, and any of the targets could be the one that is claimed
+    confidence = 2 * level(spec.confidence, claims(spec) * max(len(asked), 1)) - 1
     found = (
-        compare(pairs, t.metric, t.percentile, spec.confidence)
-        for t in time_targets(targets)
+        compare(pairs, t.metric, t.percentile, confidence)
+        for t in asked
         if t.percentile is not None
     )
     return tuple(c for c in found if c is not None)

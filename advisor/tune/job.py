@@ -6,7 +6,7 @@ The ledger is written before the searcher is told and before anything else is la
 that is killed anywhere goes on where it was.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from advisor.advice.advise import Case, advise, blocked
@@ -15,6 +15,7 @@ from advisor.measure.curves import Curves
 from advisor.terms.advice import Advice, AdviceOutcome
 from advisor.terms.errors import Blocked, TargetError
 from advisor.terms.job import Job, Phase, Proposal, Replay, Trial, TrialResult
+from advisor.terms.outcome import TrialState
 from advisor.terms.profile import Windows
 from advisor.terms.setting import Setting
 from advisor.terms.target import Target, Verdict
@@ -46,6 +47,7 @@ class Conductor:
             await self._measure_baseline()
             await self._search()
             await self._confirm()
+            self._refuse_when_failing()
         except Blocked as exc:
             advice = blocked(self._case(), str(exc))
         else:
@@ -109,20 +111,27 @@ class Conductor:
             self.ledger.spend(job.id, [step.window.name])
         proposal = Proposal(step.setting, "confirmation")
         number = self._open(Phase.CONFIRM, proposal, step.round, step.repeat)
-        result = await self.runner.confirm(
+        run = self.runner.confirm(
             step.setting, job.targets, self._record(number), step.window, step.multiples
         )
-        self._close(number, result)
+        await self._to_its_end(number, run)
 
     async def _search_trial(self, phase: Phase, proposal: Proposal) -> None:
         number = self._open(phase, proposal)
         targets = self.ledger.job(self.job.id).targets
-        result = await self.runner.search(
-            proposal.setting, targets, self._record(number), self._resolve
-        )
-        trial = self._close(number, result)
+        run = self.runner.search(proposal.setting, targets, self._record(number), self._resolve)
+        trial = await self._to_its_end(number, run)
         told = effective(trial) if phase is Phase.BASELINE else proposal.setting
-        self.searcher.tell(replace(proposal, setting=told), result)
+        self.searcher.tell(replace(proposal, setting=told), trial.result)
+
+    async def _to_its_end(self, number: int, run: Awaitable[TrialResult]) -> Trial:
+        """The closed trial; one that ends the job is closed too, before the job is."""
+        try:
+            result = await run
+        except (Blocked, TargetError) as exc:
+            self._close(number, TrialResult(TrialState.FAILED, note=str(exc)))
+            raise
+        return self._close(number, result)
 
     def _open(
         self,

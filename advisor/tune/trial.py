@@ -33,6 +33,8 @@ class _Found:
 
     launch: Launch | None = None
     measurements: list[Measurement] = field(default_factory=list)
+    #: what a person should know of it, one line each
+    notes: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +59,22 @@ class TrialRunner:
             at_load = await self._pool(player, setting, windows, load)
             absolute = resolve(at_load)
 
-            def judged(pool: Sequence[Curves], multiple: float) -> Measurement:
-                return measure(pool, absolute, multiple, self.spec.confidence)
+            def keep(pool: Sequence[Curves], multiple: float) -> Measurement:
+                measured = measure(pool, absolute, multiple, self.spec.confidence)
+                found.measurements.append(measured)
+                return measured
 
-            async def measure_at(multiple: float) -> Measurement:
-                return judged(await self._pool(player, setting, windows, multiple), multiple)
+            async def measure_at(multiple: float) -> Measurement | None:
+                try:
+                    return keep(await self._pool(player, setting, windows, multiple), multiple)
+                except VoidReplay as exc:  # the client's limit is not the server's
+                    found.notes.append(f"at {multiple:g}x the {exc}")
+                    return None
 
-            found.measurements.append(judged(at_load, load))
+            measured = keep(at_load, load)
             if self.spec.objective in (Objective.HEADROOM, Objective.COST):
                 multiples = [load * multiple for multiple in self.spec.multiples]
-                found.measurements[:] = await bracket(
-                    multiples, load, found.measurements[0], measure_at
-                )
+                await bracket(multiples, load, measured, measure_at)
 
         return await self._launch(setting, deed)
 
@@ -94,7 +100,7 @@ class TrialRunner:
         self, setting: Setting, deed: Callable[[Server, _Found], Awaitable[None]]
     ) -> TrialResult:
         found = _Found()
-        failure, note, state = None, "", TrialState.MEASURED
+        failure, state = None, TrialState.MEASURED
         try:
             async with self.bench.serve(setting) as server:
                 found.launch = server.launch
@@ -102,10 +108,13 @@ class TrialRunner:
         except LaunchFailed as exc:
             failure, state = exc.failure, exc.failure.state
         except VoidReplay as exc:
-            note, state = str(exc), TrialState.FAILED
+            state = TrialState.FAILED
+            found.notes.append(str(exc))
         points = sorted(found.measurements, key=lambda m: m.multiple)
         bracketed = headroom(points) if points and state is TrialState.MEASURED else None
-        return TrialResult(state, failure, found.launch, tuple(points), bracketed, note)
+        return TrialResult(
+            state, failure, found.launch, tuple(points), bracketed, "; ".join(found.notes)
+        )
 
     def _player(self, server: Server, targets: Sequence[Target], record: Record) -> Player:
         return Player(server, self.assess_for(targets), record)
