@@ -5,7 +5,7 @@ import time
 from rich.console import Console
 from rich.markup import escape
 
-from advisor.advice.choose import diff
+from advisor.advice.choose import diff, effective
 from advisor.terms.job import Job, Phase, Trial
 from advisor.terms.setting import Setting
 
@@ -31,9 +31,8 @@ class StderrWatch:
         self._line(f"job {job.id}: {about.model} on {about.hardware} ({label}{about.kind})")
 
     def trial_opened(self, number: int, phase: Phase, setting: Setting) -> None:
-        if phase is Phase.BASELINE:
-            self._baseline = setting
-        changed = "" if self._baseline is None else ", ".join(diff(setting, self._baseline))
+        known = self._baseline is not None and phase is not Phase.BASELINE
+        changed = ", ".join(diff(setting, self._baseline)) if known and self._baseline else ""
         self._doing = f"trial {number} {phase}"
         self._line(f"{self._doing}: {changed or 'current setting'}")
 
@@ -43,6 +42,8 @@ class StderrWatch:
 
     def trial_closed(self, trial: Trial) -> None:
         self._closed_here += 1
+        if trial.phase is Phase.BASELINE:
+            self._baseline = effective(trial)
         result = trial.result
         found = str(result.state)
         if result.failure is not None:
@@ -71,7 +72,7 @@ class StderrWatch:
         return text + "]"
 
     def _line(self, text: str) -> None:
-        self._console.print(escape(text), highlight=False)
+        self._console.print(escape(text), highlight=False, soft_wrap=True)
 
 
 def _duration(seconds: float) -> str:

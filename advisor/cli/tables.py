@@ -1,12 +1,14 @@
 """Trials and advice as a person reads them in a terminal."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from advisor.advice.choose import effective
 from advisor.terms.advice import Advice, AdviceOutcome, Evidence
 from advisor.terms.job import Job, Phase, Trial
 from advisor.terms.measurement import Judgement, Measurement
@@ -34,6 +36,7 @@ def stdout_console() -> Console:
 
 def trials_table(job: Job, trials: Sequence[Trial]) -> Table:
     """One row a trial: what was changed, and what it did at the job's load."""
+    trials = [replace(t, setting=effective(t)) if t.phase is Phase.BASELINE else t for t in trials]
     knobs = _varied(trials)
     label = " (simulated)" if job.engine.simulated else " (measured)"
     load = f"{job.spec.load:g}x the recorded load"
