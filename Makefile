@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test check fix docs test-real accept bench setup lock clean
+.PHONY: help demo test check fix docs slow vllm test-real smoke-real accept bench setup lock clean
 help:
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*##/\t/'
 
@@ -40,6 +40,24 @@ fix: $(READY) ## format and repair what can be repaired
 
 docs: $(READY) ## write the generated pages again
 	$(BIN)/python docs/generate.py
+
+slow: $(READY) ## what is too slow for `make test`: kills, wheel, whole command lines
+	$(BIN)/python -m pytest -q -n 2 -m 'slow and not real and not accept' --timeout 600
+
+vllm: $(READY) ## a real vLLM for CPUs, in a cache outside the checkout (docs/real-vllm.md)
+	$(BIN)/python tests/real/install.py
+
+test-real: vllm ## the whole job against real vLLM servers on this machine's CPU (about an hour)
+	CI=true $(BIN)/python -m pytest -q -m real tests/real --timeout 3600
+
+smoke-real: vllm ## the part of test-real that the gate runs
+	CI=true $(BIN)/python -m pytest -q -m 'real and not accept' tests/real --timeout 900
+
+bench: $(READY) ## each benchmark prints one JSON object
+	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+accept: vllm ## everything; prints one JSON object with the tree's hash
+	$(BIN)/python tests/accept.py
 
 lock: ## pin every dependency again (needs uv on PATH)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate pyproject.toml -o requirements/runtime.lock

@@ -51,8 +51,11 @@ class StderrWatch:
         elif result.note:
             found = f"{result.state}: {result.note}"
         elif result.measurements:
-            verdicts = (f"{m.verdict} at {m.multiple:g}x" for m in result.measurements)
-            found = ", ".join(verdicts)
+            # one window of a confirmation proves nothing by itself; the pooled round does
+            confirming = trial.phase is Phase.CONFIRM
+            words = ("replayed" if confirming else m.verdict for m in result.measurements)
+            multiples = (m.multiple for m in result.measurements)
+            found = ", ".join(f"{w} at {m:g}x" for w, m in zip(words, multiples, strict=True))
         self._line(f"  {found}{self._clock()}")
 
     def note(self, text: str) -> None:
