@@ -48,6 +48,14 @@ class MemoryLedger:
     def job(self, job_id: str) -> Job:
         return self._entry(job_id).job
 
+    def claim(self, job_id: str) -> Job:
+        """What was left running by a process that died is closed as interrupted."""
+        entry = self._entry(job_id)
+        for trial in entry.trials:
+            if trial.result.state is TrialState.RUNNING:
+                self.close_trial(job_id, trial.number, TrialResult(TrialState.INTERRUPTED))
+        return entry.job
+
     def resolve_targets(self, job_id: str, targets: Sequence[Target]) -> None:
         entry = self._open_entry(job_id)
         entry.job = replace(entry.job, targets=tuple(targets))
