@@ -28,6 +28,7 @@ class _Entry:
     trials: list[Trial] = field(default_factory=list)
     opened_s: list[float] = field(default_factory=list)
     replays: dict[int, list[Replay]] = field(default_factory=dict)
+    scored: dict[int, list[Scored]] = field(default_factory=dict)
     advice: Advice | None = None
 
 
@@ -80,6 +81,8 @@ class MemoryLedger:
     def add_replay(self, job_id: str, number: int, replay: Replay) -> None:
         entry = self._running(job_id, number)
         entry.replays[number].append(replay)
+        if replay.outcome.is_scored:
+            entry.scored.setdefault(number, []).append(_scored(replay))
         trial = entry.trials[number]
         entry.trials[number] = replace(trial, replays=trial.replays + 1)
 
@@ -95,11 +98,8 @@ class MemoryLedger:
 
     def scored(self, job_id: str) -> dict[int, list[Scored]]:
         """By trial number, every replay that a verdict may rest on."""
-        return {
-            number: [_scored(replay) for replay in kept]
-            for number, replays in self._entry(job_id).replays.items()
-            if (kept := [replay for replay in replays if replay.outcome.is_scored])
-        }
+        found = self._entry(job_id).scored
+        return {number: list(replays) for number, replays in sorted(found.items())}
 
     def spend(self, job_id: str, windows: Sequence[str]) -> None:
         entry = self._open_entry(job_id)
