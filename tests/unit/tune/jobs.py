@@ -13,8 +13,17 @@ from advisor.search.searcher import OptunaSearcher
 from advisor.search.space import Space
 from advisor.terms.advice import Advice
 from advisor.terms.flags import FlagValue
-from advisor.terms.job import EngineInfo, Job, JobSpec, Objective, Phase, Proposal, Trial
-from advisor.terms.job import Replay, TrialResult
+from advisor.terms.job import (
+    EngineInfo,
+    Job,
+    JobSpec,
+    Objective,
+    Phase,
+    Proposal,
+    Replay,
+    Trial,
+    TrialResult,
+)
 from advisor.terms.setting import Setting
 from advisor.terms.target import Target, parse_target
 from advisor.tune.job import Conductor
@@ -53,7 +62,8 @@ SPEC = JobSpec(
 SEQS = "max_num_seqs"
 SPACE = Space((Knob.of(SEQS, [8, 16, 32, 64]),))
 #: The current setting gives no flag and runs with vLLM's default.
-BASELINE = DEFAULTS[SEQS]
+BASELINE = 256
+assert DEFAULTS[SEQS] == BASELINE
 
 
 def spec_with(*targets: str, **over: Any) -> JobSpec:
@@ -61,12 +71,11 @@ def spec_with(*targets: str, **over: Any) -> JobSpec:
     return replace(SPEC, **{"targets": asked, **over})
 
 
-def by_seqs(table: Mapping[object, Dials], other: Dials | None = None) -> Script:
+def by_seqs(table: Mapping[int, Dials], other: Dials | None = None) -> Script:
     """Dials by the value of `max_num_seqs` in force, `BASELINE` for the current setting."""
 
     def script(setting: Setting) -> Dials:
-        value = setting.get(SEQS)
-        return table.get(BASELINE if value is None else value, other or Dials())
+        return table.get(int(setting.get(SEQS) or BASELINE), other or Dials())
 
     return script
 
@@ -207,6 +216,22 @@ class World:
     def done(self, deed: str) -> list[Any]:
         """The details of one kind of deed, in order."""
         return [detail for done, detail in self.deeds if done == deed]
+
+
+def lucky(carries: Mapping[int, float], spec: JobSpec = SPEC) -> World:
+    """Settings that carry more on the search's windows only: picked by luck."""
+    confirming = False
+
+    def tap(deed: str, _: object) -> None:
+        nonlocal confirming
+        confirming = confirming or deed == "spend"
+
+    def script(setting: Setting) -> Dials:
+        value = setting.get(SEQS)
+        luck = isinstance(value, int) and not confirming
+        return Dials(carries=carries.get(int(value or 0), 1.0) if luck else 1.0)
+
+    return World(script, spec, tap=tap)
 
 
 def seqs(trials: Sequence[Trial]) -> list[FlagValue | None]:
