@@ -82,8 +82,9 @@ def precision_line(trials: Sequence[Trial], spec: JobSpec, baseline: Trial | Non
     if not others:
         return None
     best = max(others, key=lambda t: t.result.headroom.estimate if t.result.headroom else 0.0)
+    many = "1 trial changes" if len(others) == 1 else f"{len(others)} trials change"
     return (
-        f"Not eligible: {len(others)} trials change the precision of weights or KV cache, and so "
+        f"Not eligible: {many} the precision of weights or KV cache, and so "
         f"the answers (best: trial {best.number}, headroom {best.result.headroom}). "
         "--accept-precision-change lets them be advised; check their quality first."
     )

@@ -1,0 +1,124 @@
+"""Sentences, to the letter."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.advice.advise import advise
+from advisor.advice.explain import (
+    error_limit_line,
+    evidence_lines,
+    failures_line,
+    percent,
+    precision_line,
+    targets_line,
+)
+from advisor.terms.measurement import Judgement
+from advisor.terms.outcome import Reason
+from advisor.terms.target import parse_target
+from tests.unit.advice.examples import (
+    ERRORS,
+    MET,
+    MISSED,
+    SPEC,
+    TTFT,
+    UNDECIDED,
+    arm,
+    baseline,
+    broken,
+    case,
+    judged,
+    measurement,
+    round_,
+    setting,
+    trial,
+)
+
+
+def test_a_whole_advice_to_the_letter() -> None:
+    base = baseline(measurement(MISSED))
+    dead = trial(3, failure=broken(Reason.OOM_LOAD))
+    rounds = [round_(arm(setting(8), measurement(MET)), arm(setting(), measurement(MISSED)))]
+    advice = advise(case([base, trial(8, measurement(MET)), dead], rounds))
+    assert advice.reasons == (
+        "Confirmed on 3 held-out windows, each on a fresh launch: it meets the targets at the "
+        "job's load, where the baseline misses them",
+        "TTFT p95 met: 1 % of requests over 1000 ms, at most 2 % with 95 % confidence, "
+        "5 % allowed; baseline 30.0 %",
+        "Errors met: 1 % of requests failed, at most 2 % with 95 % confidence, 1 % allowed; "
+        "baseline 1 %",
+        "Did not run: oom_load x1",
+    )
+
+
+def test_a_miss_is_shown_with_the_bound_that_proves_it() -> None:
+    assert targets_line(judged(MISSED), None) == (
+        "TTFT p95 missed: 30.0 % of requests over 1000 ms, at least 20.0 % with 95 % confidence, "
+        "5 % allowed"
+    )
+    assert "at most 9 % with 95 %" in targets_line(judged(UNDECIDED), None)
+
+
+def test_no_samples_are_said_to_prove_nothing() -> None:
+    empty = Judgement(TTFT, UNDECIDED, None, None, None, None, None, None, 0, 0, 0.95)
+    assert targets_line(empty, None) == "TTFT p95: no samples, so nothing is proven"
+    assert targets_line(judged(MET), empty) == targets_line(judged(MET), None)
+
+
+@pytest.mark.parametrize(
+    ("target", "things"),
+    [("itl:p99<=40ms", "gaps"), ("token_itl:p99<=40ms", "tokens"), ("e2e:p95<=9s", "requests")],
+)
+def test_shares_are_of_what_the_metric_counts(target: str, things: str) -> None:
+    line = targets_line(judged(MET, parse_target(target)), None)
+    assert f"% of {things} over" in line
+
+
+def test_every_target_has_a_line_with_the_baselines_share_beside() -> None:
+    lines = evidence_lines(measurement(MET), measurement(UNDECIDED))
+    assert [line.partition(":")[0] for line in lines] == ["TTFT p95 met", "Errors met"]
+    assert lines[0].endswith("baseline 4 %")
+    assert evidence_lines(None, measurement(MET)) == []
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(0.0, "0 %"), (0.004, "0.4 %"), (0.000012, "0.0012 %"), (0.05, "5 %"), (1.0, "100.0 %")],
+)
+def test_a_percentage_shows_small_shares(share: float, text: str) -> None:
+    assert percent(share) == text
+
+
+@given(st.floats(min_value=1e-9, max_value=1.0))
+def test_a_share_above_zero_is_never_shown_as_none(share: float) -> None:
+    assert float(percent(share).removesuffix(" %")) == pytest.approx(100 * share, rel=0.05)
+
+
+def test_a_raised_error_limit_is_told() -> None:
+    raised = replace(ERRORS, limit=0.26, asked="errors<=0.1%")
+    assert error_limit_line([TTFT, raised]) == (
+        "errors<=0.1% cannot be proven with a profile of this length; failures are judged at "
+        "errors<=0.26%, the least that it can prove"
+    )
+    assert error_limit_line([TTFT, ERRORS]) is None
+
+
+def test_settings_that_did_not_run_are_counted_by_reason() -> None:
+    reasons = (Reason.OOM_LOAD, Reason.HUNG, Reason.OOM_LOAD)
+    trials = [trial(n, failure=broken(reason)) for n, reason in enumerate(reasons)]
+    assert failures_line(trials) == "Did not run: hung x1, oom_load x2"
+    assert failures_line([trial(1, measurement())]) is None
+
+
+def test_precision_is_mentioned_only_where_it_kept_a_trial_from_being_advised() -> None:
+    base = baseline(measurement(MET))
+    fp8 = trial(4, measurement(MET), of=setting(8, quantization="fp8"))
+    line = precision_line([base, fp8], SPEC, base)
+    assert line is not None
+    assert line.startswith("Not eligible: 1 trial changes the precision")
+    assert "(best: trial 4, headroom >= 1)" in line
+    assert precision_line([base, trial(5, measurement(MET))], SPEC, base) is None
+    assert precision_line([base, fp8], replace(SPEC, accept_precision_change=True), base) is None
+    assert precision_line([fp8], SPEC, None) is None
