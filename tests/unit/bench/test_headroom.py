@@ -1,0 +1,125 @@
+"""Which load multiples are replayed to bracket headroom."""
+
+import math
+from collections.abc import Coroutine
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.bench.headroom import bracket
+from advisor.measure.headroom import headroom
+from advisor.terms.measurement import Measurement
+from advisor.terms.target import Verdict
+from tests.unit.advice.examples import MET, MISSED, UNDECIDED, measurement
+
+LADDER = (0.25, 0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0, 3.0)
+
+
+class Truth:
+    """A server that carries so much, and does not tell between `met_to` and `missed_from`."""
+
+    def __init__(self, met_to: float, missed_from: float, void_above: float = math.inf) -> None:
+        self._met_to, self._missed_from, self._void_above = met_to, missed_from, void_above
+        self.visited: list[float] = []
+
+    def at(self, multiple: float) -> Measurement:
+        middle = math.sqrt(self._met_to * self._missed_from)
+        verdict = UNDECIDED
+        if multiple <= self._met_to:
+            verdict = MET
+        elif multiple >= self._missed_from:
+            verdict = MISSED
+        return measurement(verdict, multiple, estimate=1000.0 * multiple / middle)
+
+    async def measure_at(self, multiple: float) -> Measurement | None:
+        self.visited.append(multiple)
+        return None if multiple > self._void_above else self.at(multiple)
+
+    def bracketed(
+        self,
+        load: float = 1.0,
+        ladder: tuple[float, ...] = LADDER,
+        at_load: Measurement | None = None,
+    ) -> list[Measurement]:
+        found = at_once(bracket(ladder, load, at_load or self.at(load), self.measure_at))
+        voids = {multiple for multiple in self.visited if multiple > self._void_above}
+        assert [m.multiple for m in found] == sorted({load, *self.visited} - voids)
+        return found
+
+
+def at_once(run: Coroutine[Any, Any, list[Measurement]]) -> list[Measurement]:
+    """Nothing here ever waits, so no event loop is needed."""
+    with pytest.raises(StopIteration) as stopped:
+        run.send(None)
+    return cast(list[Measurement], stopped.value.value)
+
+
+@given(st.floats(min_value=0.1, max_value=5.0), st.sampled_from(LADDER))
+def test_the_answer_is_between_neighbours_after_few_visits(carries: float, load: float) -> None:
+    truth = Truth(carries, math.nextafter(carries, math.inf))
+    found = headroom(truth.bracketed(load))
+    steps = [0.0, *LADDER, math.inf]
+    low = max(multiple for multiple in steps if multiple <= carries)
+    high = min(multiple for multiple in steps if multiple > carries)
+    assert found.low == (low or None)
+    assert found.high == (None if high == math.inf else high)
+    assert len(truth.visited) <= math.ceil(math.log2(len(LADDER) + 1))
+    assert len(set(truth.visited)) == len(truth.visited)
+    assert load not in truth.visited
+
+
+@pytest.mark.parametrize(
+    ("met_to", "missed_from", "visited"),
+    [
+        (9.0, 9.1, [1.5, 2.0, 3.0]),
+        (1.2, 1.5, [1.5, 1.2]),
+        (0.5, 0.7, [0.5, 0.7]),
+        (0.1, 0.2, [0.5, 0.25]),
+    ],
+)
+def test_the_ladder_is_halved(met_to: float, missed_from: float, visited: list[float]) -> None:
+    truth = Truth(met_to, missed_from)
+    truth.bracketed()
+    assert truth.visited == visited
+
+
+def test_an_undecided_one_is_followed_by_its_estimate_and_stays_undecided() -> None:
+    up = Truth(0.7, 4.0)  # the middle is 1.67: at 1.0 and 1.5 the estimate is within the limit
+    found = up.bracketed()
+    assert up.visited == [1.5, 2.0]
+    assert [m.verdict for m in found] == [UNDECIDED] * 3
+    assert headroom(found).low is None
+    down = Truth(0.3, 1.3)  # the middle is 0.62
+    assert [m.verdict for m in down.bracketed()] == [UNDECIDED] * 3
+    assert down.visited == [0.5, 0.7]
+
+
+def test_a_void_multiple_sends_the_search_down_and_leaves_no_measurement() -> None:
+    truth = Truth(9.0, 9.1, void_above=1.3)
+    found = truth.bracketed()
+    assert truth.visited == [1.5, 1.2]
+    assert str(headroom(found)) == ">= 1.2"
+
+
+def test_a_ladder_of_the_load_alone_needs_no_replay() -> None:
+    truth = Truth(1.0, 1.1)
+    assert [m.multiple for m in truth.bracketed(1.0, (1.0,))] == [1.0]
+    assert truth.visited == []
+
+
+def test_a_load_that_is_not_on_the_ladder_takes_its_place_on_it() -> None:
+    truth = Truth(1.2, 1.5)
+    assert str(headroom(truth.bracketed(1.1))) == "1.2 .. 1.5"
+
+
+def test_a_missing_metric_never_goes_up() -> None:
+    empty = measurement(UNDECIDED)
+    judgement = replace(empty.judgements[0], estimate=None)
+    missing = replace(empty, judgements=(judgement,))
+    truth = Truth(9.0, 9.1)
+    truth.bracketed(at_load=missing)
+    assert missing.verdict is Verdict.UNDECIDED
+    assert max(truth.visited) < 1.0
