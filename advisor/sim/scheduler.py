@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from advisor.sim.blocks import NOT_FOUND, BlockPool
+from advisor.sim.blocks import BlockPool
 from advisor.sim.steps import Batch, DecodeRun, Limits
 
 #: Blocks that no other request can hold get keys below 0, this many for each request.
@@ -74,9 +74,12 @@ class Scheduler:
         known = self._key_of_prefix
         names = [known.setdefault(each, len(known)) for each in block_ids]
         size = self.limits.block_size
-        last = np.arange(size - 1, prompt, size)
-        which = last // block_tokens
-        keys: list[int] = (np.array(names)[which] * block_tokens + last % block_tokens).tolist()
+        keys: list[int] = []
+        for at, name in zip(range(0, prompt, block_tokens), names, strict=False):
+            # Last tokens of full blocks, by where they lie in this part of the prompt.
+            part = min(block_tokens, prompt - at)
+            first = name * block_tokens
+            keys += range(first + (-at - 1) % size, first + part, size)
         return keys
 
     # --- one step ---
@@ -158,17 +161,10 @@ class Scheduler:
 
     def _cached_prefix(self, index: int) -> list[int]:
         """Full blocks found from the start on, never with the last token, which is computed."""
-        hits: list[int] = []
         if not self.limits.enable_prefix_caching:
-            return hits
-        for key in self._keys_between(
-            index, 0, (self.tokens[index] - 1) // self.limits.block_size
-        ):
-            block = self.pool.find(key)
-            if block == NOT_FOUND:
-                break
-            hits.append(block)
-        return hits
+            return []
+        full = (self.tokens[index] - 1) // self.limits.block_size
+        return self.pool.find_prefix(self._keys_between(index, 0, full))
 
     def _keys_between(self, index: int, first: int, last: int) -> Sequence[int]:
         """Keys of a request's blocks first .. last - 1; those past the prompt are its own."""
