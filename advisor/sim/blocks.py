@@ -1,9 +1,11 @@
 """The KV block pool: reference counts, the free queue, and the prefix cache over both.
 
-Flat arrays indexed by block. Block 0 is vLLM's null block, never handed out; here it also closes
-the ring of free blocks.
+Flat lists indexed by block; block 0 is vLLM's null block, never handed out. What is cached joins
+the free queue at its back and what is not at its front, so the queue is two: blank blocks, a
+stack, and behind them the idle ones, which still hold a cached prefix.
 """
 
+from collections import deque
 from collections.abc import Sequence
 
 NO_KEY = -(1 << 63)
@@ -18,39 +20,49 @@ class BlockPool:
         self.num_free = self.num_usable
         self.references = [0] * num_blocks
         self.keys = [NO_KEY] * num_blocks
-        # The free queue as a ring: taken after block 0, given back on either side of it.
-        self._next = [*range(1, num_blocks), 0]
-        self._previous = [num_blocks - 1, *range(num_blocks - 1)]
-        # Key -> one block that holds it; others with the same key hang in a ring behind it.
+        # Next to be taken last.
+        self._blank = list(range(num_blocks - 1, 0, -1))
+        # Next to be taken first. A block that is found again keeps its place here until that
+        # comes up; how many such places each block has:
+        self._idle: deque[int] = deque()
+        self._void: dict[int, int] = {}
+        # Key -> the block that holds it, and others that do, next to stand in for it last.
         self._cached: dict[int, int] = {}
-        self._same_next = list(range(num_blocks))
-        self._same_previous = list(range(num_blocks))
+        self._copies: dict[int, list[int]] = {}
 
     def find(self, key: int) -> int:
         """A block holding the prefix named by `key`, or NOT_FOUND."""
         return self._cached.get(key, NOT_FOUND)
 
+    def find_prefix(self, keys: Sequence[int]) -> list[int]:
+        """The blocks that hold these keys, up to the first key that none holds."""
+        cached = self._cached
+        found: list[int] = []
+        for key in keys:
+            block = cached.get(key, NOT_FOUND)
+            if block == NOT_FOUND:
+                break
+            found.append(block)
+        return found
+
     def acquire(self, blocks: Sequence[int]) -> None:
         """Add a reference to cached blocks; those nobody held leave the free queue."""
+        references, void = self.references, self._void
         for block in blocks:
-            if self.references[block] == 0:
-                self._unlink(block)
-            self.references[block] += 1
+            if references[block] == 0:
+                void[block] = void.get(block, 0) + 1
+                self.num_free -= 1
+            references[block] += 1
 
     def take(self, count: int) -> list[int]:
         """The `count` blocks longest free, their cached content forgotten; count <= num_free."""
-        following, previous = self._next, self._previous
-        keys, references = self.keys, self.references
-        taken: list[int] = []
-        block = following[0]
-        for _ in range(count):
-            if keys[block] != NO_KEY:
-                self._forget(block)
+        blank, references = self._blank, self.references
+        taken = blank[: -count - 1 : -1]
+        del blank[len(blank) - len(taken) :]
+        if len(taken) < count:
+            taken += self._evict(count - len(taken))
+        for block in taken:
             references[block] = 1
-            taken.append(block)
-            block = following[block]
-        following[0] = block
-        previous[block] = 0
         self.num_free -= count
         return taken
 
@@ -59,51 +71,63 @@ class BlockPool:
         cached, names = self._cached, self.keys
         for block, key in zip(blocks, keys, strict=True):
             names[block] = key
-            first = cached.setdefault(key, block)
-            if first != block:
-                after = self._same_next[first]
-                self._same_next[first], self._same_previous[block] = block, first
-                self._same_next[block], self._same_previous[after] = after, block
+            if cached.setdefault(key, block) != block:
+                self._copies.setdefault(key, []).append(block)
 
     def release(self, blocks: Sequence[int]) -> None:
         """Drop a reference to a request's blocks, last block first.
 
-        What is cached goes to the back of the free queue (so heads of prefixes live longest),
-        what is not to the front.
+        Those with a name, which come before those without, go to the back of the free queue (so
+        heads of prefixes live longest), the others to the front.
         """
-        following, previous = self._next, self._previous
         keys, references = self.keys, self.references
+        free: list[int] = []
         for block in reversed(blocks):
             references[block] -= 1
-            if references[block]:
-                continue
-            before, after = (0, following[0]) if keys[block] == NO_KEY else (previous[0], 0)
-            following[before], previous[block] = block, before
-            following[block], previous[after] = after, block
-            self.num_free += 1
+            if not references[block]:
+                free.append(block)
+        self.num_free += len(free)
+        unnamed = 0
+        while unnamed < len(free) and keys[free[unnamed]] == NO_KEY:
+            unnamed += 1
+        self._blank += free[:unnamed]
+        self._idle.extend(free[unnamed:])
 
     def free_blocks(self) -> list[int]:
         """The free queue, next to be taken first."""
-        queue: list[int] = []
-        block = self._next[0]
-        while block:
-            queue.append(block)
-            block = self._next[block]
-        return queue
+        # Of several places of one block the last one counts.
+        latest = dict.fromkeys(each for each in reversed(self._idle) if not self.references[each])
+        return [*reversed(self._blank), *reversed(latest)]
 
-    def _unlink(self, block: int) -> None:
-        before, after = self._previous[block], self._next[block]
-        self._next[before], self._previous[after] = after, before
-        self.num_free -= 1
+    def _evict(self, count: int) -> list[int]:
+        """Take from the idle blocks and forget what they hold."""
+        pop, void, keys = self._idle.popleft, self._void, self.keys
+        cached, copies = self._cached, self._copies
+        taken: list[int] = []
+        while len(taken) < count:
+            block = pop()
+            if void and block in void:
+                self._pass_over(block)
+                continue
+            key, keys[block] = keys[block], NO_KEY
+            if copies and key in copies:
+                self._forget_copy(key, block)
+            else:
+                del cached[key]
+            taken.append(block)
+        return taken
 
-    def _forget(self, block: int) -> None:
-        key = self.keys[block]
-        self.keys[block] = NO_KEY
-        after, before = self._same_next[block], self._same_previous[block]
-        if after == block:
-            del self._cached[key]
-            return
-        self._same_next[before], self._same_previous[after] = after, before
-        self._same_next[block] = self._same_previous[block] = block
+    def _pass_over(self, block: int) -> None:
+        """One of the block's void places in the queue is gone."""
+        self._void[block] -= 1
+        if not self._void[block]:
+            del self._void[block]
+
+    def _forget_copy(self, key: int, block: int) -> None:
+        others = self._copies[key]
         if self._cached[key] == block:
-            self._cached[key] = after
+            self._cached[key] = others.pop()
+        else:
+            others.remove(block)
+        if not others:
+            del self._copies[key]

@@ -8,10 +8,8 @@ Requests are rows of flat lists, named by the index that `add` returns.
 from collections import deque
 from collections.abc import Sequence
 
-import numpy as np
-
-from advisor.sim.blocks import NOT_FOUND, BlockPool
-from advisor.sim.steps import Batch, DecodeRun, Limits
+from advisor.sim.blocks import BlockPool
+from advisor.sim.steps import Batch, Limits
 
 #: Blocks that no other request can hold get keys below 0, this many for each request.
 _OWN_KEYS = 1 << 32
@@ -74,9 +72,12 @@ class Scheduler:
         known = self._key_of_prefix
         names = [known.setdefault(each, len(known)) for each in block_ids]
         size = self.limits.block_size
-        last = np.arange(size - 1, prompt, size)
-        which = last // block_tokens
-        keys: list[int] = (np.array(names)[which] * block_tokens + last % block_tokens).tolist()
+        keys: list[int] = []
+        for at, name in zip(range(0, prompt, block_tokens), names, strict=False):
+            # Last tokens of full blocks, by where they lie in this part of the prompt.
+            part = min(block_tokens, prompt - at)
+            first = name * block_tokens
+            keys += range(first + (-at - 1) % size, first + part, size)
         return keys
 
     # --- one step ---
@@ -91,9 +92,7 @@ class Scheduler:
 
     def complete(self, batch: Batch) -> tuple[list[int], list[int]]:
         """End the step: (requests that got a token, those of them that are finished)."""
-        emitted = [i for i in batch.requests if self.computed[i] == self.tokens[i]]
-        for index in emitted:
-            self.tokens[index] += 1
+        emitted = self._emit(batch)
         return emitted, self._finish(emitted)
 
     def remove(self, index: int) -> None:
@@ -158,17 +157,10 @@ class Scheduler:
 
     def _cached_prefix(self, index: int) -> list[int]:
         """Full blocks found from the start on, never with the last token, which is computed."""
-        hits: list[int] = []
         if not self.limits.enable_prefix_caching:
-            return hits
-        for key in self._keys_between(
-            index, 0, (self.tokens[index] - 1) // self.limits.block_size
-        ):
-            block = self.pool.find(key)
-            if block == NOT_FOUND:
-                break
-            hits.append(block)
-        return hits
+            return []
+        full = (self.tokens[index] - 1) // self.limits.block_size
+        return self.pool.find_prefix(self._keys_between(index, 0, full))
 
     def _keys_between(self, index: int, first: int, last: int) -> Sequence[int]:
         """Keys of a request's blocks first .. last - 1; those past the prompt are its own."""
@@ -196,19 +188,23 @@ class Scheduler:
         Blocks that become full get their name now, so that a request later in the same step
         already finds them.
         """
-        size, table, pool = self.limits.block_size, self.tables[index], self.pool
-        before = self.computed[index]
+        table, before = self.tables[index], self.computed[index]
         after = before + count
-        missing = -(-after // size) - len(table)
+        missing = -(-after // self.limits.block_size) - len(table)
         if missing > 0:
-            if missing > pool.num_free:
+            if missing > self.pool.num_free:
                 return False
-            table += pool.take(missing)
+            table += self.pool.take(missing)
         self.computed[index] = after
+        self._name(index, before, after)
+        return True
+
+    def _name(self, index: int, before: int, after: int) -> None:
+        """The request's blocks that `after - before` tokens more have made full get their keys."""
+        size = self.limits.block_size
         first, last = before // size, after // size
         if first < last and self.limits.enable_prefix_caching:
-            pool.name(table[first:last], self._keys_between(index, first, last))
-        return True
+            self.pool.name(self.tables[index][first:last], self._keys_between(index, first, last))
 
     def _enter(self, batch: Batch, index: int, count: int) -> None:
         context = self.computed[index]
@@ -231,6 +227,13 @@ class Scheduler:
         self.tables[index] = []
         self.computed[index] = 0
 
+    def _emit(self, batch: Batch) -> list[int]:
+        """One token for each request all of whose tokens are computed now."""
+        emitted = [i for i in batch.requests if self.computed[i] == self.tokens[i]]
+        for index in emitted:
+            self.tokens[index] += 1
+        return emitted
+
     def _finish(self, emitted: list[int]) -> list[int]:
         finished = [
             i for i in emitted if self.tokens[i] - self.prompt[i] >= self.planned_output[i]
@@ -241,38 +244,3 @@ class Scheduler:
             ended = set(finished)
             self.running = [i for i in self.running if i not in ended]
         return finished
-
-    # --- runs of steps whose composition cannot change ---
-
-    def decode_run(self) -> DecodeRun | None:
-        """The coming steps up to the next finish, if each just decodes what is running.
-
-        None when the next step prefills, admits or preempts.
-        """
-        running = self.running
-        if not running or any(self.tokens[i] - self.computed[i] != 1 for i in running):
-            return None
-        budget = self.limits.max_num_batched_tokens - len(running)
-        if budget < 0 or self._admissible(budget) is not None:
-            return None
-        steps = min(self.planned_output[i] + self.prompt[i] - self.tokens[i] for i in running)
-        size = self.limits.block_size
-        # Steps until each request outgrows its last block, 0 to size - 1; then every size-th.
-        slack = [len(self.tables[i]) * size - self.computed[i] for i in running]
-        per_step = np.resize(np.bincount(slack, minlength=size), steps)
-        taken = np.cumsum(per_step)
-        fits = int(np.searchsorted(taken, self.pool.num_free, side="right"))
-        if fits == 0:
-            return None
-        used = self.pool.num_usable - self.pool.num_free + taken[:fits]
-        context = sum(self.computed[i] for i in running) + len(running)
-        closed = bool(self.waiting) or budget == 0 or len(running) >= self.limits.max_num_seqs
-        return DecodeRun(running, context, used, closed)
-
-    def advance(self, run: DecodeRun, steps: int) -> list[int]:
-        """Do the first `steps` of a run at once; returns the requests finished by the last."""
-        for index in run.requests:
-            # A pool has room for the whole run, whoever asks first: blocks carry no history.
-            self._grow(index, steps)
-            self.tokens[index] += steps
-        return self._finish(run.requests)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from advisor.sim.bulk import BulkScheduler
 from advisor.sim.config import EngineConfig
 from advisor.sim.cost import EMIT_NS, INGEST_NS, CostModel
 from advisor.sim.scheduler import Scheduler
@@ -16,6 +17,9 @@ from advisor.terms.traces import MISSING, ClientAudit, Int64, RequestStatus, Tra
 
 #: The virtual client sends on time, always.
 _AUDIT = ClientAudit(0.0, 0.0, 0.0, None, None, None, "virtual")
+
+#: Fewer steps of pure decode are sooner taken one by one than as vectors.
+_LONG_RUN = 12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,10 +51,11 @@ def simulate(
     """
     replay = _Replay(requests, config, block_tokens, CostModel.of(config, seed), skip_ahead)
     replay.play()
+    timeline = replay.steps.timeline(replay.scheduler.pool.num_usable)
     return SimRun(
-        replay.traces(window_start_ns, window_end_ns),
-        replay.facts(),
-        replay.steps.timeline(replay.scheduler.pool.num_usable),
+        replay.traces(timeline.step_end_ns, window_start_ns, window_end_ns),
+        replay.facts(timeline),
+        timeline,
     )
 
 
@@ -66,12 +71,13 @@ class _Replay:
         skip_ahead: bool,
     ) -> None:
         self.requests = requests
-        self.scheduler = Scheduler(Limits.of(config))
         self.steps = StepLog()
         self.tokens = TokenLog()
+        limits = Limits.of(config)
+        self._bulk = BulkScheduler(limits, self.tokens) if skip_ahead else None
+        self.scheduler = self._bulk or Scheduler(limits)
         self._cost = cost
         self._block_tokens = block_tokens
-        self._skip_ahead = skip_ahead
         #: rows of `requests` that are served, in order of arrival = index in the scheduler
         self.served = sorted(
             (
@@ -98,11 +104,8 @@ class _Replay:
                     return
                 self._now = arrivals[self._joined]
                 continue
-            run = scheduler.decode_run() if self._skip_ahead else None
-            if run is None:
+            if self._bulk is None or not self._skip(self._bulk):
                 self._step()
-            else:
-                self._run(run)
 
     def _join(self) -> None:
         request = self.requests[self.served[self._joined]]
@@ -115,42 +118,55 @@ class _Replay:
         scheduler = self.scheduler
         batch = scheduler.schedule()
         self._now += self._cost.step_ns(
-            batch.total_tokens, batch.context_tokens, batch.prefill_pairs, len(batch.requests)
+            batch.total_tokens, batch.context_tokens, batch.prefill_pairs, batch.sequences
         )
         used = scheduler.pool.num_usable - scheduler.pool.num_free
         running, waiting = len(scheduler.running), len(scheduler.waiting)
         emitted, _ = scheduler.complete(batch)
         self.tokens.add(emitted, self.steps.num_steps, 1)
-        self.steps.add(self._now, running, waiting, used, 1)
+        self.steps.add(self._now, running, waiting, used)
 
-    def _run(self, run: DecodeRun) -> None:
-        """As many steps of the run as start before the next arrival that could join them."""
-        running, steps = len(run.requests), len(run.used_blocks)
-        next_arrival = None
-        if not run.is_closed and self._joined < len(self._arrivals):
+    def _skip(self, bulk: BulkScheduler) -> bool:
+        """Take the coming steps at once, if they only decode and are worth it."""
+        run = bulk.decode_run()
+        if run is None or run.steps < _LONG_RUN:
+            return False
+        steps, next_arrival = run.steps, None
+        if self._joined < len(self._arrivals) and not run.is_closed:
             next_arrival = int(self._arrivals[self._joined])
             # Steps only get longer within a run, so the first one bounds their number.
-            first = self._cost.step_ns(running, run.context_tokens, 0, running)
+            first = self._cost.step_ns(run.sequences, run.context_tokens, 0, run.sequences)
             steps = min(steps, (next_arrival - self._now) // first + 1)
-        durations = self._cost.decode_run_ns(running, run.context_tokens, steps)
+        if steps < _LONG_RUN:
+            return False
+        used = bulk.used_ahead(steps)
+        if len(used) == 0:
+            return False
+        self._run(bulk, run, used, next_arrival)
+        return True
+
+    def _run(
+        self, bulk: BulkScheduler, run: DecodeRun, used: Int64, next_arrival: int | None
+    ) -> None:
+        """As many steps as have blocks and start before the next arrival that could join them."""
+        durations = self._cost.decode_run_ns(run.sequences, run.context_tokens, len(used))
         ends = self._now + np.cumsum(durations)
         starts = ends - durations
+        steps = len(used)
         if next_arrival is not None:
             steps = int(np.searchsorted(starts, next_arrival, side="left"))
-        waiting: Int64 = len(self.scheduler.waiting) + np.searchsorted(
+        waiting: Int64 = len(bulk.waiting) + np.searchsorted(
             self._arrivals[self._joined :], starts[:steps], side="right"
         )
-        self.tokens.add(run.requests, self.steps.num_steps, steps)
-        self.steps.add(ends[:steps], running, waiting, run.used_blocks[:steps], steps)
+        self.steps.add_run(ends[:steps], run.sequences, waiting, used[:steps])
         self._now = int(ends[steps - 1])
-        self.scheduler.advance(run, steps)
+        bulk.advance(steps)
 
-    def traces(self, window_start_ns: int, window_end_ns: int) -> Traces:
+    def traces(self, step_end_ns: Int64, window_start_ns: int, window_end_ns: int) -> Traces:
         """Expand the ranges of steps into one event for every token."""
         n = len(self.requests)
         counts_served, steps = self.tokens.steps(len(self.served))
-        step_end = self.steps.timeline(1).step_end_ns
-        events_served = step_end[steps] + EMIT_NS
+        events_served = step_end_ns[steps] + EMIT_NS
         rows = np.array(self.served, dtype=np.int64)
         counts = np.zeros(n, dtype=np.int64)
         counts[rows] = counts_served
@@ -182,8 +198,7 @@ class _Replay:
             audit=_AUDIT,
         )
 
-    def facts(self) -> ServerFacts:
-        timeline = self.steps.timeline(self.scheduler.pool.num_usable)
+    def facts(self, timeline: Timeline) -> ServerFacts:
         any_step = self.steps.num_steps > 0
         served = [self.requests[row] for row in self.served]
         return ServerFacts(

@@ -32,31 +32,31 @@ class StepLog:
     """Grows by single steps and by runs of them."""
 
     def __init__(self) -> None:
-        self._columns = np.zeros((4, 1024), dtype=np.int64)
-        self.num_steps = 0
+        self._end_ns: list[int] = []
+        self._running: list[int] = []
+        self._waiting: list[int] = []
+        self._used: list[int] = []
 
-    def add(
-        self,
-        end_ns: Int64 | int,
-        running: int,
-        waiting: Int64 | int,
-        used: Int64 | int,
-        steps: int,
-    ) -> None:
-        """Append `steps` rows; a plain number stands for all of them."""
-        first, last = self.num_steps, self.num_steps + steps
-        if last > self._columns.shape[1]:
-            grown = np.zeros((4, max(2 * last, 1024)), dtype=np.int64)
-            grown[:, :first] = self._columns[:, :first]
-            self._columns = grown
-        self._columns[0, first:last] = end_ns
-        self._columns[1, first:last] = running
-        self._columns[2, first:last] = waiting
-        self._columns[3, first:last] = used
-        self.num_steps = last
+    @property
+    def num_steps(self) -> int:
+        return len(self._end_ns)
+
+    def add(self, end_ns: int, running: int, waiting: int, used: int) -> None:
+        self._end_ns.append(end_ns)
+        self._running.append(running)
+        self._waiting.append(waiting)
+        self._used.append(used)
+
+    def add_run(self, end_ns: Int64, running: int, waiting: Int64, used: Int64) -> None:
+        """int64[steps] each, but for what is the same in all of them."""
+        self._end_ns += end_ns.tolist()
+        self._running += [running] * len(end_ns)
+        self._waiting += waiting.tolist()
+        self._used += used.tolist()
 
     def timeline(self, num_usable_blocks: int) -> Timeline:
-        ends, running, waiting, used = self._columns[:, : self.num_steps].copy()
+        columns = (self._end_ns, self._running, self._waiting, self._used)
+        ends, running, waiting, used = (np.array(each, dtype=np.int64) for each in columns)
         return Timeline(ends, running, waiting, used, num_usable_blocks)
 
 

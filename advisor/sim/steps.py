@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from advisor.sim.config import EngineConfig
-from advisor.terms.traces import Int64
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +42,22 @@ class Batch:
     context_tokens: int = 0
     #: (token, context) pairs of requests that compute more than one token
     prefill_pairs: int = 0
+    #: requests not listed, which compute one token each
+    decodes: int = 0
+
+    @property
+    def sequences(self) -> int:
+        return len(self.requests) + self.decodes
 
 
 @dataclass(frozen=True, slots=True)
 class DecodeRun:
     """Coming steps whose composition cannot change: one token for each running request."""
 
-    requests: list[int]
-    #: sum of contexts in the first of the steps; grows by len(requests) a step
+    sequences: int
+    #: sum of contexts in the first of the steps; grows by `sequences` a step
     context_tokens: int
-    #: int64[steps], blocks held from each step on
-    used_blocks: Int64
+    #: up to the next finish
+    steps: int
     #: whether a new arrival would have to wait, so cannot end the run
     is_closed: bool
