@@ -14,7 +14,6 @@ EXIT_INTERNAL, EXIT_INPUT, EXIT_BLOCKED, EXIT_INTERRUPTED = 1, 2, 6, 130
 
 app = typer.Typer(
     name="advisor",
-    help="Find the `vllm serve` setting that meets your latency targets, and prove it.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
@@ -42,7 +41,18 @@ def _root(
         False, "--version", callback=_version, is_eager=True, help="Print the version and stop."
     ),
 ) -> None:
-    """Find the `vllm serve` setting that meets your latency targets, and prove it."""
+    """Find the `vllm serve` setting that meets your latency targets, and prove it.
+
+    \b
+    Exit codes:
+      0    done; of recommend and what-if: the advice is proven
+      1    internal error
+      2    bad input, or a database that cannot be used
+      3    no setting tried meets the targets
+      4    not proven, nothing may be rolled out on this evidence
+      6    blocked: this machine allows no (further) launch
+      130  interrupted; go on with: advisor recommend --resume JOB
+    """
 
 
 def main() -> None:

@@ -16,7 +16,9 @@ app = typer.Typer(help="Look at the database's schema, or bring it up to date.")
 def upgrade_command(db: DbOption = None) -> None:
     """Bring the database to this program's schema; creates it where there is none.
 
-    Example: advisor db upgrade --db sqlite:///advisor.db
+    \b
+    Example:
+      advisor db upgrade --db sqlite:///advisor.db
     """
     url = db or default_url()
     upgrade(url)
@@ -27,7 +29,9 @@ def upgrade_command(db: DbOption = None) -> None:
 def check_command(db: DbOption = None, as_json_: JsonOption = False) -> int:
     """Exit with 0 when the schema is this program's, else with 2; changes nothing.
 
-    Example: advisor db check --json
+    \b
+    Example:
+      advisor db check --json
     """
     url = db or default_url()
     state = check(url)

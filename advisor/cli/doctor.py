@@ -15,7 +15,9 @@ _GIB = 1024**3
 
 
 def doctor(
-    vllm_command: Annotated[str, typer.Option(help="As in `recommend`.")] = "vllm",
+    vllm_command: Annotated[
+        str, typer.Option(metavar="COMMAND", help="What stands before `serve`; a path or words.")
+    ] = "vllm",
     db: DbOption = None,
     as_json_: JsonOption = False,
 ) -> int:
@@ -23,6 +25,10 @@ def doctor(
 
     Exit code 0 when a job could run on a real vLLM, 6 when something is in the way. The
     simulator needs only the database.
+
+    \b
+    Example:
+      advisor doctor --vllm-command ~/vllm/bin/vllm
     """
     found = asyncio.run(examine_machine(vllm_command))
     database = _database_problem(db)

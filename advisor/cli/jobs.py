@@ -19,7 +19,9 @@ JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="A job's id, fro
 def jobs(db: DbOption = None, as_json_: JsonOption = False) -> None:
     """List the jobs in the database, newest first.
 
-    Example: advisor jobs --json
+    \b
+    Example:
+      advisor jobs --json
     """
     with open_ledger(db, create=False) as ledger:
         listed = [(job, ledger.advice(job.id)) for job in ledger.jobs()]
@@ -57,7 +59,9 @@ def _job_json(job: Job, outcome: str | None) -> dict[str, Any]:
 def show(job_id: JobArgument, db: DbOption = None, as_json_: JsonOption = False) -> int:
     """Show a job's advice with its evidence, or where the job stands.
 
-    Example: advisor show 1f0c9a2b --json
+    \b
+    Example:
+      advisor show 1f0c9a2b --json
     """
     with open_ledger(db, create=False) as ledger:
         job, advice = ledger.job(job_id), ledger.advice(job_id)
@@ -82,7 +86,9 @@ def show(job_id: JobArgument, db: DbOption = None, as_json_: JsonOption = False)
 def trials(job_id: JobArgument, db: DbOption = None, as_json_: JsonOption = False) -> None:
     """List every trial of a job: its setting, its outcome, its measurements.
 
-    Example: advisor trials 1f0c9a2b --json
+    \b
+    Example:
+      advisor trials 1f0c9a2b --json
     """
     with open_ledger(db, create=False) as ledger:
         job, rows = ledger.job(job_id), ledger.trials(job_id)

@@ -9,7 +9,8 @@ DbOption = Annotated[
     typer.Option(
         "--db",
         metavar="URL",
-        help="Database, e.g. sqlite:///advisor.db. Default: $ADVISOR_DB, else the user data dir.",
+        help="Database, e.g. sqlite:///advisor.db. Default: $ADVISOR_DB, else a file in the "
+        "user's data folder.",
     ),
 ]
 JsonOption = Annotated[

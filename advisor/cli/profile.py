@@ -32,22 +32,32 @@ class TraceKind(StrEnum):
     MOONCAKE = "mooncake"
 
 
-File = Annotated[str, typer.Argument(help="A profile file, or the name of a shipped profile.")]
-Out = Annotated[Path | None, typer.Option(help="File to write; NAME.jsonl here when not given.")]
+File = Annotated[
+    str,
+    typer.Argument(metavar="FILE", help="A profile file, or the name of a shipped profile."),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="File to write; NAME.jsonl here when not given."),
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that are there.")]
 
 
 @app.command("import")
 def import_(
-    kind: Annotated[TraceKind, typer.Argument(help="The trace's format.")],
-    file: Annotated[Path, typer.Argument(help="The trace's file.")],
+    kind: Annotated[TraceKind, typer.Argument(metavar="FORMAT", help="azure or mooncake.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The trace's file.")],
     out: Out = None,
-    seed: Annotated[int, typer.Option(help="For times spread inside a coarse tick.")] = 0,
+    seed: Annotated[
+        int, typer.Option(metavar="N", help="Of times that are spread inside a coarse tick.")
+    ] = 0,
     force: Force = False,
 ) -> None:
     """Make a profile of a public trace.
 
-    advisor profile import azure AzureLLMInferenceTrace_conv.csv --out azure.jsonl
+    \b
+    Example:
+      advisor profile import azure AzureLLMInferenceTrace_conv.csv --out azure.jsonl
     """
     imported = import_azure(file) if kind is TraceKind.AZURE else import_mooncake(file, seed)
     for name, table in imported.tables.items():
@@ -58,11 +68,13 @@ def import_(
 @app.command("inspect")
 def inspect_(
     file: File,
-    json_: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+    json_: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Show rate, burstiness, lengths and how much of the prompts is shared.
 
-    advisor profile inspect chat-and-documents
+    \b
+    Example:
+      advisor profile inspect chat-and-documents
     """
     facts = inspect(load_profile(resolve(file)))
     typer.echo(json.dumps(asdict(facts)) if json_ else "\n".join(_lines(facts)))
@@ -71,14 +83,18 @@ def inspect_(
 @app.command()
 def window(
     file: File,
-    start: Annotated[float, typer.Option(help="Seconds after the first request.")],
-    end: Annotated[float, typer.Option(help="Seconds after the first request, not included.")],
+    start: Annotated[float, typer.Option(metavar="S", help="Seconds after the first request.")],
+    end: Annotated[
+        float, typer.Option(metavar="S", help="Seconds after the first request, not included.")
+    ],
     out: Out = None,
     force: Force = False,
 ) -> None:
     """Cut a part out of a profile.
 
-    advisor profile window azure.jsonl --start 600 --end 1200 --out ten-minutes.jsonl
+    \b
+    Example:
+      advisor profile window azure.jsonl --start 600 --end 1200 --out ten-minutes.jsonl
     """
     _write(cut(load_profile(resolve(file)), start, end), out, force)
 
@@ -86,30 +102,39 @@ def window(
 @app.command("rescale")
 def rescale_(
     file: File,
-    input_: Annotated[float, typer.Option("--input", help="Factor on prompt lengths.")] = 1.0,
-    output: Annotated[float, typer.Option(help="Factor on output lengths.")] = 1.0,
+    input_: Annotated[
+        float, typer.Option("--input", metavar="X", help="Factor on prompt lengths.")
+    ] = 1.0,
+    output: Annotated[float, typer.Option(metavar="X", help="Factor on output lengths.")] = 1.0,
     out: Out = None,
     force: Force = False,
 ) -> None:
     """Make prompts and answers longer or shorter.
 
-    advisor profile rescale azure.jsonl --input 0.5 --output 2 --out other.jsonl
+    \b
+    Example:
+      advisor profile rescale azure.jsonl --input 0.5 --output 2 --out other.jsonl
     """
     _write(rescale(load_profile(resolve(file)), input=input_, output=output), out, force)
 
 
 @app.command()
 def synth(
-    name: Annotated[str, typer.Argument(help="The name of a shipped profile.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of a shipped profile.")],
     out: Out = None,
     seed: Annotated[
-        int | None, typer.Option(help="Another load of the same kind; the shipped one if absent.")
+        int | None,
+        typer.Option(
+            metavar="N", help="Another load of the same kind; the shipped one when not given."
+        ),
     ] = None,
     force: Force = False,
 ) -> None:
     """Make a shipped profile again, or another of its kind.
 
-    advisor profile synth tiny-cpu --seed 7 --out tiny-7.jsonl
+    \b
+    Example:
+      advisor profile synth tiny-cpu --seed 7 --out tiny-7.jsonl
     """
     _write(synthesise(name, seed), out, force)
 

@@ -24,67 +24,129 @@ from advisor.wiring import Asked, Prepared, open_ledger, prepare, probe_ledger, 
 def recommend(
     model: Annotated[
         str | None,
-        typer.Option(help="Checkpoint for vLLM; for the simulator a built-in name or a config."),
+        typer.Option(
+            metavar="NAME",
+            help="Checkpoint for vLLM; for the simulator a built-in shape or a config.json.",
+        ),
     ] = None,
     profile: Annotated[
-        str | None, typer.Option(help="The recorded load: a JSONL file or a shipped name.")
+        str | None,
+        typer.Option(
+            metavar="FILE", help="The recorded load: a JSONL file, or the name of a shipped one."
+        ),
     ] = None,
-    engine: Annotated[str, typer.Option(help="What to measure on: sim or vllm.")] = "vllm",
+    engine: Annotated[
+        str, typer.Option(metavar="ENGINE", help="What to measure on: sim or vllm.")
+    ] = "vllm",
     target: Annotated[
         list[str] | None,
-        typer.Option(help="metric:pP<=limit, e.g. 'ttft:p95<=1000ms', 'itl:p99<=0.6x'. Repeat."),
+        typer.Option(
+            metavar="TARGET",
+            help="What must hold, e.g. 'ttft:p95<=1000ms' or 'errors<=0.1%'; 'itl:p99<=0.6x' is "
+            "relative to the baseline. Metrics: ttft, itl, token_itl, tpot, e2e, errors. Repeat.",
+        ),
     ] = None,
     hardware: Annotated[
-        str | None, typer.Option(help="Simulated hardware, e.g. h100-sxm.")
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Device to simulate, e.g. h100-sxm; only for --engine sim."
+        ),
     ] = None,
     vllm_command: Annotated[
-        str, typer.Option(help="The command that `serve` is given to.")
+        str,
+        typer.Option(metavar="COMMAND", help="What stands before `serve`; a path or words."),
     ] = "vllm",
     baseline: Annotated[
-        str, typer.Option(help="Flags of the current setting; those not searched are fixed.")
+        str,
+        typer.Option(
+            metavar="FLAGS",
+            help="`vllm serve` flags of the current setting, quoted; those that are no knob of "
+            "the Space are the same in all trials. Default: vLLM's own defaults.",
+        ),
     ] = "",
     space: Annotated[
-        str | None, typer.Option(help="TOML file of knobs, rules and variants.")
+        str | None,
+        typer.Option(
+            metavar="FILE", help="TOML file of knobs, variants and rules; see docs/space.md."
+        ),
     ] = None,
     sampler: Annotated[
-        str, typer.Option(help="How the next setting is chosen: advisor, tpe, random or grid.")
+        str,
+        typer.Option(
+            metavar="NAME", help="How the next setting is chosen: advisor, tpe, random or grid."
+        ),
     ] = "advisor",
     objective: Annotated[
-        str, typer.Option(help="headroom, goodput, throughput, latency or cost.")
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="What the search raises: headroom, goodput, throughput, latency or cost.",
+        ),
     ] = "headroom",
-    load: Annotated[float, typer.Option(help="Multiple of the recorded load to prove.")] = 1.0,
+    load: Annotated[
+        float,
+        typer.Option(metavar="X", help="Multiple of the recorded load that is to be proven."),
+    ] = 1.0,
     launches: Annotated[
-        int, typer.Option(help="Most launches of the search, the baseline's included.")
+        int,
+        typer.Option(
+            metavar="N",
+            help="Most launches of the search, the baseline's included; confirmation adds at "
+            "most 12.",
+        ),
     ] = 12,
     time_budget: Annotated[
-        str | None, typer.Option(help="Most time for the search, e.g. 2h, 90m, 45s.")
+        str | None,
+        typer.Option(
+            metavar="TIME", help="Start no search launch after this time, e.g. 2h, 90m, 45s."
+        ),
     ] = None,
     confidence: Annotated[
-        float, typer.Option(help="One-sided confidence of the job's claims.")
+        float,
+        typer.Option(
+            metavar="SHARE", help="One-sided confidence of the whole job, above 0.5 and below 1."
+        ),
     ] = 0.95,
     accept_precision_change: Annotated[
-        bool, typer.Option(help="Allow advice that changes weight or KV cache precision.")
+        bool,
+        typer.Option(
+            "--accept-precision-change",
+            help="Allow advice that changes the precision of weights or KV cache, and so the "
+            "answers; their quality is not checked.",
+        ),
     ] = False,
-    seed: Annotated[int, typer.Option(help="Of the search and of every salt.")] = 0,
+    seed: Annotated[
+        int,
+        typer.Option(metavar="N", help="Of the search and of all prompts."),
+    ] = 0,
     resume: Annotated[
-        str | None, typer.Option(metavar="JOB", help="Go on with this job where it stands.")
+        str | None,
+        typer.Option(
+            metavar="JOB", help="Go on with this job where it stands; it keeps its own options."
+        ),
     ] = None,
     gpu_sets: Annotated[
-        str | None, typer.Option(help="GPUs a server may use, e.g. 0 or 0,1 (one set).")
+        str | None,
+        typer.Option(metavar="GPUS", help="GPUs that a server may use, e.g. 0 or 0,1: one set."),
     ] = None,
     report: Annotated[
-        str | None, typer.Option(help="Also write the result as one HTML file.")
+        str | None,
+        typer.Option(metavar="FILE", help="Also write the tables of the result as one HTML file."),
     ] = None,
     db: DbOption = None,
     as_json_: JsonOption = False,
 ) -> int:
     """Try settings under a recorded load and recommend the one that is proven to meet the targets.
 
-    Example: advisor recommend --engine sim --model llama-3.1-8b --hardware h100-sxm
-    --profile chat-and-documents --target 'ttft:p95<=1000ms' --target 'itl:p99<=40ms'
+    \b
+    Example:
+      advisor recommend --engine sim --model llama-3.1-8b --hardware h100-sxm \\
+        --profile chat-and-documents \\
+        --target 'ttft:p95<=1000ms' --target 'itl:p99<=40ms'
 
-    Exit codes: 0 proven advice, 2 bad input, 3 none meets, 4 not proven, 6 blocked,
-    130 interrupted (go on with --resume).
+    A new job needs --model, --profile and at least one --target. Progress goes to stderr, the
+    result to stdout. Exit codes: 0 proven advice, 1 internal error, 2 bad input, 3 none meets,
+    4 not proven, 6 blocked, 130 interrupted (go on with --resume).
     """
     if resume is not None:
         given = {"model": model, "profile": profile, "target": target, "space": space}

@@ -16,14 +16,17 @@ from advisor.wiring import judge_again, open_ledger
 def what_if(
     job_id: JobArgument,
     target: Annotated[
-        list[str] | None, typer.Option(help="As in `recommend`; in ms, s or %. Repeat.")
+        list[str] | None,
+        typer.Option(metavar="TARGET", help="As in `recommend`, in ms, s or %. Repeat."),
     ] = None,
     db: DbOption = None,
     as_json_: JsonOption = False,
 ) -> int:
     """Judge a job's stored replays against other targets; nothing is launched or changed.
 
-    Example: advisor what-if 1f0c9a2b --target 'ttft:p95<=500ms' --target 'itl:p99<=30ms'
+    \b
+    Example:
+      advisor what-if 1f0c9a2b --target 'ttft:p95<=500ms' --target 'itl:p99<=30ms'
     """
     if not target:
         raise InputError("target is missing; give at least one, e.g. --target 'itl:p99<=30ms'")
