@@ -22,6 +22,7 @@ from advisor.search.objective import excesses_at
 from advisor.search.searcher import OptunaSearcher, sampler_name
 from advisor.search.space import Space
 from advisor.search.spacefile import parse_space
+from advisor.sim.config import resolve as resolve_flags
 from advisor.sim.hardware import Hardware, hardware
 from advisor.sim.models import ModelShape, model, model_names
 from advisor.store.database import probe
@@ -29,10 +30,10 @@ from advisor.store.ledger import SqlLedger
 from advisor.store.location import default_url
 from advisor.store.owner import Owner
 from advisor.terms.advice import Advice
-from advisor.terms.errors import InputError, SpaceError
+from advisor.terms.errors import FlagError, InputError, LaunchFailed, SpaceError
 from advisor.terms.flags import FlagValue, parse_flags
 from advisor.terms.job import Job, JobSpec, Objective, Trial
-from advisor.terms.outcome import ReplayOutcome
+from advisor.terms.outcome import Reason, ReplayOutcome
 from advisor.terms.profile import Profile
 from advisor.terms.setting import Setting
 from advisor.terms.target import Metric, Target, parse_target
@@ -185,6 +186,8 @@ def prepare(spec: JobSpec) -> Prepared:
     baseline = Setting.of(spec.model, fixed, knobs=tuple(space.searched()))
     bench = _bench(spec, profile)
     _check_fit(spec, profile, fixed.get("max_model_len"))
+    if spec.engine == "sim":
+        _check_baseline(baseline, _hardware(spec.hardware))
     split = plan_split(profile, spec)
     searcher = OptunaSearcher(
         space,
@@ -241,6 +244,15 @@ def _check_fit(spec: JobSpec, profile: Profile, asked: FlagValue | None) -> None
             f"max_model_len is {limit} tokens; the profile's longest request needs {need} "
             f"({longest.input_length} in, {longest.output_length} out)"
         )
+
+
+def _check_baseline(baseline: Setting, where: Hardware) -> None:
+    """Flags that vLLM itself would not read are a mistyped baseline, not a result of the job."""
+    try:
+        resolve_flags(baseline, where)
+    except LaunchFailed as exc:
+        if exc.failure.reason is Reason.INVALID_SETTING:
+            raise FlagError(f"baseline: {exc.failure.message}") from exc
 
 
 async def run(prepared: Prepared, job: Job, ledger: SqlLedger, watch: Watch) -> Advice:

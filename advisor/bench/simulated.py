@@ -1,5 +1,6 @@
 """SimBench: a setting becomes a simulated server, in virtual time."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -54,6 +55,8 @@ class SimServer:
         )
 
     async def replay(self, plan: Plan, on_progress: Progress | None = None) -> Traces:
+        # virtual time never waits; without this an interrupt would be heard only after the job
+        await asyncio.sleep(0)
         start_ns = plan.lead_in_ns
         if self._launch_seed is None:
             self._launch_seed = salt(self.seed, plan.salt, plan.window.name) % 2**32

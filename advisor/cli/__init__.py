@@ -2,8 +2,8 @@
 
 import sys
 
-import click
 import typer
+from pydantic import ValidationError
 from rich.console import Console
 
 from advisor import __version__
@@ -14,7 +14,6 @@ EXIT_INTERNAL, EXIT_INPUT, EXIT_BLOCKED, EXIT_INTERRUPTED = 1, 2, 6, 130
 
 app = typer.Typer(
     name="advisor",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
     rich_markup_mode=None,
@@ -64,25 +63,33 @@ def run(argv: list[str]) -> int:
     """Run one command and return its exit code."""
     errors = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
     try:
-        code = app(args=argv, prog_name="advisor", standalone_mode=False)
-    except click.exceptions.Exit as exc:
-        return exc.exit_code
-    except click.ClickException as exc:
-        errors.print(f"advisor: {one_line(exc.format_message())}")
-        return EXIT_INPUT
+        code: int | None = app(args=argv or ["--help"], prog_name="advisor", standalone_mode=False)
+    except typer.TyperException as exc:
+        text, code = _with_value(exc), EXIT_INPUT
     except (InputError, LedgerError) as exc:
-        errors.print(f"advisor: {one_line(str(exc))}")
-        return EXIT_INPUT
+        text, code = str(exc), EXIT_INPUT
     except Blocked as exc:
-        errors.print(f"advisor: blocked: {one_line(str(exc))}")
-        return EXIT_BLOCKED
+        text, code = f"blocked: {exc}", EXIT_BLOCKED
     except AdvisorError as exc:
-        errors.print(f"advisor: internal error: {one_line(str(exc))}")
-        return EXIT_INTERNAL
-    except (KeyboardInterrupt, click.Abort):
-        errors.print("advisor: interrupted")
-        return EXIT_INTERRUPTED
-    return code if isinstance(code, int) else 0
+        text, code = f"internal error: {exc}", EXIT_INTERNAL
+    except recommend.Interrupted as exc:
+        text, code = str(exc), EXIT_INTERRUPTED
+    else:
+        # Typer turns a Ctrl-C that no command caught into this code
+        if code != EXIT_INTERRUPTED:
+            return code or 0
+        text = "interrupted"
+    errors.print(f"advisor: {one_line(text)}")
+    return code
+
+
+def _with_value(exc: typer.TyperException) -> str:
+    """Typer's text names the option, but not the value it could not read."""
+    cause = exc.__cause__
+    if not isinstance(cause, ValidationError):
+        return exc.format_message()
+    values = ", ".join(repr(error["input"]) for error in cause.errors())
+    return f"{exc.format_message()} (got {values})"
 
 
 def one_line(text: str) -> str:

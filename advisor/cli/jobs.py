@@ -8,7 +8,7 @@ from rich import box
 from rich.table import Table
 
 from advisor.advice.as_json import as_json, measurement_json
-from advisor.cli.options import DbOption, JsonOption
+from advisor.cli.options import DbOption, JsonOption, resume_command
 from advisor.cli.tables import print_advice, stdout_console, trials_table
 from advisor.terms.job import Job, Trial
 from advisor.wiring import open_ledger
@@ -71,9 +71,10 @@ def show(job_id: JobArgument, db: DbOption = None, as_json_: JsonOption = False)
         if as_json_:
             typer.echo(json.dumps(outcome, allow_nan=False))
         else:
+            label = " (simulated)" if job.engine.simulated else ""
             typer.echo(
-                f"job {job.id} is not finished, {len(trials)} trials so far; "
-                f"go on with: advisor recommend --resume {job.id}"
+                f"job {job.id}{label} is not finished, {len(trials)} trials so far; "
+                f"go on with: {resume_command(job.id, db)}"
             )
         return 0
     if as_json_:

@@ -1,5 +1,6 @@
 """Options that several commands share."""
 
+import shlex
 from typing import Annotated
 
 import typer
@@ -16,3 +17,9 @@ DbOption = Annotated[
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")
 ]
+
+
+def resume_command(job_id: str, db: str | None) -> str:
+    """What to type to go on with a job of this database."""
+    words = ["advisor", "recommend", "--resume", job_id, *(() if db is None else ("--db", db))]
+    return shlex.join(words)

@@ -20,9 +20,7 @@ from advisor.profile.write import write_profile
 from advisor.terms.errors import InputError
 from advisor.terms.profile import Profile
 
-app = typer.Typer(
-    help="Bring in, look at, cut, rescale and make recorded loads.", no_args_is_help=True
-)
+app = typer.Typer(help="Bring in, look at, cut, rescale and make recorded loads.")
 
 
 class TraceKind(StrEnum):

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from advisor.advice.as_json import as_json
-from advisor.cli.options import DbOption, JsonOption
+from advisor.cli.options import DbOption, JsonOption, resume_command
 from advisor.cli.progress import StderrWatch
 from advisor.cli.report import check_report, write_report
 from advisor.cli.tables import print_advice, stdout_console, trials_table
@@ -22,6 +22,7 @@ from advisor.wiring import Asked, Prepared, open_ledger, prepare, probe_ledger, 
 
 
 def recommend(
+    context: typer.Context,
     model: Annotated[
         str | None,
         typer.Option(
@@ -149,10 +150,7 @@ def recommend(
     4 not proven, 6 blocked, 130 interrupted (go on with --resume).
     """
     if resume is not None:
-        given = {"model": model, "profile": profile, "target": target, "space": space}
-        clash = next((name for name, value in given.items() if value), None)
-        if clash:
-            raise InputError(f"{clash} is given with --resume; a resumed job keeps its own")
+        _refuse_beside_resume(context)
         return _resume(resume, db, as_json_, report)
     asked = Asked(
         model=_required("model", model),
@@ -179,7 +177,19 @@ def recommend(
     about = asyncio.run(prepared.bench.about())
     with open_ledger(db) as ledger:
         job = ledger.open_job(prepared.spec, about)
-        return _run(prepared, job, ledger, as_json_, report)
+        return _run(prepared, job, ledger, db, as_json_, report)
+
+
+#: What may be given with --resume: where the job is, and how its result is shown.
+_BESIDE_RESUME = frozenset({"resume", "report", "db", "as_json_"})
+
+
+def _refuse_beside_resume(context: typer.Context) -> None:
+    for name in context.params:
+        source = context.get_parameter_source(name)
+        if name not in _BESIDE_RESUME and source is not None and source.name == "COMMANDLINE":
+            shown = name.replace("_", "-")
+            raise InputError(f"--{shown} is given with --resume; a resumed job keeps its own")
 
 
 def _required(name: str, value: str | None) -> str:
@@ -209,21 +219,27 @@ def _resume(job_id: str, db: str | None, as_json_: bool, report: str | None) -> 
             return stored.outcome.exit_code
         prepared = prepare(job.spec)
         ledger.claim(job_id)
-        return _run(prepared, job, ledger, as_json_, report)
+        return _run(prepared, job, ledger, db, as_json_, report)
+
+
+class Interrupted(Exception):
+    """Ctrl-C; the text says how to go on."""
 
 
 def _run(
-    prepared: Prepared, job: Job, ledger: SqlLedger, as_json_: bool, report: str | None
+    prepared: Prepared,
+    job: Job,
+    ledger: SqlLedger,
+    db: str | None,
+    as_json_: bool,
+    report: str | None,
 ) -> int:
-    errors = Console(stderr=True, highlight=False)
-    watch = StderrWatch(errors)
+    watch = StderrWatch(Console(stderr=True, highlight=False, soft_wrap=True))
     try:
         watch.job_opened(job, prepared.most_launches)
         advice = asyncio.run(run(prepared, job, ledger, watch))
     except KeyboardInterrupt:
-        watch.close()
-        errors.print(f"advisor: interrupted; go on with: advisor recommend --resume {job.id}")
-        return 130
+        raise Interrupted(f"interrupted; go on with: {resume_command(job.id, db)}") from None
     finally:
         watch.close()
     _print(ledger.job(job.id), advice, ledger, as_json_, report)

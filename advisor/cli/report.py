@@ -16,8 +16,12 @@ _WIDTH = 180
 
 def check_report(path: str | None) -> None:
     """Before anything is launched: an unwritable report is an error of the first second."""
-    if path is not None and not Path(path).absolute().parent.is_dir():
+    if path is None:
+        return
+    if not Path(path).absolute().parent.is_dir():
         raise InputError(f"report {path}: the folder does not exist")
+    if Path(path).is_dir():
+        raise InputError(f"report {path}: it is a folder, expected a file to write")
 
 
 def write_report(path: Path, job: Job, trials: Sequence[Trial], advice: Advice) -> None:
