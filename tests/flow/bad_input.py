@@ -153,7 +153,9 @@ BASELINES = (
         baseline="--max-num-seqs 64 --max-num-seqs 32",
     ),
     recommend("baseline owned", "baseline", "--port", baseline="--port 8000"),
-    recommend("baseline value", "baseline", "--max-num-seqs 'many'", baseline="--max-num-seqs many"),
+    recommend(
+        "baseline value", "baseline", "--max-num-seqs 'many'", baseline="--max-num-seqs many"
+    ),
     recommend("baseline unknown", "baseline", "--max-num-sqs", baseline="--max-num-sqs 64"),
 )
 DATABASES = (
