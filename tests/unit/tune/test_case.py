@@ -1,0 +1,99 @@
+"""Other targets, the same replays."""
+
+import pytest
+
+from advisor.advice.advise import advise
+from advisor.measure.curves import Curves, curves
+from advisor.terms.advice import AdviceOutcome
+from advisor.terms.errors import TargetError
+from advisor.terms.job import Phase, Trial
+from advisor.terms.profile import Plan
+from advisor.terms.target import Target, parse_target
+from advisor.tune.case import baseline_of, case_of, judged_again, over, searched
+from advisor.tune.resolve import resolve_targets
+from tests.contract.scripted_bench import Dials, traces
+from tests.unit.tune.jobs import BASELINE, SEQS, TARGETS, WINDOWS, World, by_seqs, spec_with
+
+TABLE = {BASELINE: Dials(600, 30), 16: Dials(200, 10, carries=2)}
+
+
+def what_if(world: World, *texts: str) -> tuple[list[Trial], AdviceOutcome]:
+    targets = [parse_target(text) for text in texts]
+    scored = world.ledger.scored(world.job.id)
+    job, trials = judged_again(world.ledger.job(world.job.id), world.trials, scored, targets)
+    return trials, advise(case_of(job, trials, scored)).outcome
+
+
+@pytest.fixture(name="world", scope="module")
+def _world() -> World:
+    world = World(by_seqs(TABLE, Dials(900, 40)))
+    assert world.run().outcome is AdviceOutcome.RECOMMENDED
+    return world
+
+
+def test_the_same_targets_give_the_same_trials_and_advice(world: World) -> None:
+    trials, outcome = what_if(world, *map(str, TARGETS))
+    assert trials == world.trials
+    assert outcome is AdviceOutcome.RECOMMENDED
+
+
+def test_tighter_targets_change_the_verdicts_and_launch_nothing(world: World) -> None:
+    launched = len(world.bench.launched)
+    trials, outcome = what_if(world, "ttft:p95<=100ms", "errors<=2%")
+    assert outcome is AdviceOutcome.NONE_MEETS
+    headrooms = [str(t.result.headroom) for t in trials if t.phase is not Phase.CONFIRM]
+    assert headrooms == ["< 1"] * 4
+    assert len(world.bench.launched) == launched
+
+
+def test_a_target_between_the_two_proves_the_gain_at_the_load(world: World) -> None:
+    _, outcome = what_if(world, "ttft:p95<=400ms", "errors<=2%")
+    assert outcome is AdviceOutcome.RECOMMENDED
+
+
+def test_a_multiple_that_was_cut_short_is_left_out(world: World) -> None:
+    job, scored = world.ledger.job(world.job.id), dict(world.ledger.scored(world.job.id))
+    trial = next(t for t in world.trials if t.setting.get(SEQS) == 16)
+    top = trial.result.measurements[-1].multiple
+    cut = [one for one in scored[trial.number] if one.multiple != top]
+    cut += [one for one in scored[trial.number] if one.multiple == top][:1]
+    again = judged_again(job, world.trials, {**scored, trial.number: cut}, TARGETS)[1]
+    kept = [m.multiple for m in again[trial.number].result.measurements]
+    assert kept == [m.multiple for m in trial.result.measurements[:-1]]
+
+
+def test_what_is_over_and_what_was_searched(world: World) -> None:
+    assert over(world.trials) == world.trials
+    found = searched(world.trials)
+    assert [t.phase for t in found] == [Phase.BASELINE] + [Phase.SEARCH] * 3
+    assert found[0].setting.get(SEQS) == BASELINE
+    assert baseline_of([]) is None
+    assert searched(world.trials[1:]) == found[1:]
+
+
+def test_a_job_of_which_nothing_has_ended_has_a_case() -> None:
+    world = World(by_seqs({}), spec_with(launches=1))
+    found = case_of(world.job, [], {})
+    assert (found.baseline, found.rounds, found.replays) == (None, (), 0)
+
+
+def played(dials: Dials) -> list[Curves]:
+    plans = [Plan(window, 1.0, 1, 0) for window in WINDOWS.search]
+    return [curves(traces(dials, plan)) for plan in plans]
+
+
+def test_relative_limits_are_taken_from_the_pooled_percentile() -> None:
+    asked = (parse_target("ttft:p50<=0.5x"), TARGETS[1])
+    resolved = resolve_targets(asked, played(Dials(1000)))
+    assert resolved[0].limit == pytest.approx(500, rel=0.01)
+    assert resolved[0].asked == "ttft:p50<=0.5x"
+    assert resolved[1] is TARGETS[1]
+    assert resolve_targets(resolved, []) == resolved
+
+
+@pytest.mark.parametrize("target", ["ttft:p95<=0.5x", "itl:p95<=0.5x"])
+def test_a_baseline_that_fails_too_often_gives_nothing_to_multiply(target: str) -> None:
+    asked: tuple[Target, ...] = (parse_target(target),)
+    failing = played(Dials(failed_share=0.2))
+    with pytest.raises(TargetError, match="no finite"):
+        resolve_targets(asked, failing)
