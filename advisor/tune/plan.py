@@ -34,7 +34,8 @@ def plan_split(profile: Profile, spec: JobSpec) -> SplitPlan:
     Raises TargetError for a target that the profile is too short to decide, naming the length
     that could, and ProfileError when it is too short to be split at all.
     """
-    windows = split(profile, windows=spec.windows, rounds=spec.rounds, gap_ns=gap_ns(profile))
+    gap = gap_ns(profile, spec)
+    windows = split(profile, windows=spec.windows, rounds=spec.rounds, gap_ns=gap)
     size = _smallest_pool(profile, windows, spec)
     confidence = level(spec.confidence, claims(spec))
     targets = _with_errors(spec.targets, size.requests, confidence)
@@ -48,10 +49,18 @@ def plan_split(profile: Profile, spec: JobSpec) -> SplitPlan:
     return SplitPlan(windows, targets)
 
 
-def gap_ns(profile: Profile) -> int:
-    """Between windows: longer than the longest request is expected to last."""
+def gap_ns(profile: Profile, spec: JobSpec) -> int:
+    """Between windows: longer than the longest request is expected to last.
+
+    In a profile that is short for its longest request it is a third of the time there is for a
+    window and its gap. One stray long answer would else refuse ten minutes of load; its tail then
+    may reach into the next window of the recording, but never of a replay, which plays its own
+    window's requests alone.
+    """
     longest_tokens = max(request.output_length for request in profile.requests)
-    return round(max(_LEAST_GAP_S, longest_tokens * _ASSUMED_ITL_S) * 1e9)
+    period_s = profile.duration_ns / 1e9 / (spec.windows * (1 + spec.rounds))
+    expected_s = min(longest_tokens * _ASSUMED_ITL_S, period_s / 3)
+    return round(max(_LEAST_GAP_S, expected_s) * 1e9)
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,6 +125,7 @@ def test_the_report_is_one_file_that_needs_no_other(finished: Finished) -> None:
     assert "Recommended: change to this setting" in page
 
 
+@pytest.mark.slow
 def test_db(advisor: Advisor) -> None:
     refused(advisor.on_db("db", "check"), "is empty", "db upgrade")
     assert not advisor.db.exists()
@@ -137,7 +138,9 @@ def test_db(advisor: Advisor) -> None:
     assert (empty.code, empty.object) == (0, {"schema": 1, "jobs": []})
 
 
-@pytest.mark.parametrize("command", ["absent-vllm", "vllm-sim"])
+@pytest.mark.parametrize(
+    "command", ["absent-vllm", pytest.param("vllm-sim", marks=pytest.mark.slow)]
+)
 def test_doctor(advisor: Advisor, command: str) -> None:
     words = ("doctor", "--vllm-command", _installed(command))
     found = advisor.on_db(*words, "--json")
@@ -160,12 +163,14 @@ def _installed(command: str) -> str:
     return shlex.join([sys.executable, "-c", "from advisor.standin import main; main()"])
 
 
+@pytest.mark.slow
 def test_profiles(advisor: Advisor) -> None:
     facts = advisor("profile", "inspect", "small.jsonl", "--json").object
     assert facts["requests"] > 1000
     described = advisor("profile", "inspect", "small.jsonl").out
     assert f"{facts['rate_rps']:.2f} requests/s" in described
-    cut = advisor(*"profile window small.jsonl --start 30 --end 90 --out cut.jsonl".split())
+    window = ("profile", "window", "small.jsonl", "--start", "30", "--end", "90")
+    cut = advisor(*window, "--out", "cut.jsonl")
     assert (cut.code, cut.out) == (0, "cut.jsonl\n")
     assert "requests, sha256 " in cut.err
     part = advisor("profile", "inspect", "cut.jsonl", "--json").object

@@ -27,12 +27,13 @@ def ten_minutes(advisor: Advisor, kind: str, name: str) -> dict[str, Any]:
     """Import a trace, cut ten minutes out of it, and return the facts of the whole."""
     imported = advisor("profile", "import", kind, trace(name), "--out", "whole.jsonl")
     assert (imported.code, imported.out) == (0, "whole.jsonl\n"), imported
-    words = "profile window whole.jsonl --start 600 --end 1200 --out ten.jsonl"
-    assert advisor(*words.split()).code == 0
+    window = ("profile", "window", "whole.jsonl", "--start", "600", "--end", "1200")
+    assert advisor(*window, "--out", "ten.jsonl").code == 0
     return advisor("profile", "inspect", "whole.jsonl", "--json").object
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)
 def test_azure_ends_with_a_verdict(tmp_path: Path) -> None:
     advisor = Advisor(tmp_path)
     facts = ten_minutes(advisor, "azure", "AzureLLMInferenceTrace_conv.csv")
@@ -47,6 +48,7 @@ def test_azure_ends_with_a_verdict(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)
 def test_mooncake_is_beyond_one_gpu(tmp_path: Path) -> None:
     """About 40,000 prompt tokens a second; the bracket says how far beyond."""
     advisor = Advisor(tmp_path)

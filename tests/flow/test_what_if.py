@@ -12,7 +12,6 @@ from advisor.store.owner import Owner
 from advisor.terms.job import Phase
 from advisor.terms.measurement import Measurement
 from advisor.terms.target import Metric, Target, parse_target
-from tests.flow.command import refused
 from tests.flow.jobs import Finished, dump
 
 #: Targets, the outcome and its exit code.
@@ -84,13 +83,6 @@ def assert_equal(evidence: dict[str, Any], fresh: Measurement) -> None:
             assert said[name] == value, name
     assert evidence["metrics"]["goodput_rps"] == fresh.goodput_rps
     assert evidence["metrics"]["output_tokens_per_s"] == fresh.output_tokens_per_s
-
-
-def test_a_target_relative_to_the_baseline_is_refused(finished: Finished) -> None:
-    before = dump(finished.advisor.db)
-    words = ("what-if", finished.job, "--target", "ttft:p90<=0.5x")
-    refused(finished.advisor.on_db(*words), "target ttft:p90<=0.5x", "ms")
-    assert dump(finished.advisor.db) == before
 
 
 def test_for_a_person_it_says_that_nothing_was_launched(finished: Finished) -> None:

@@ -12,6 +12,7 @@ from tests.flow.command import ROOT, Advisor
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)
 def test_the_wheel_runs_a_job_far_from_the_repository(tmp_path: Path) -> None:
     wheel = _build(tmp_path / "dist")
     inside = zipfile.ZipFile(wheel).namelist()
