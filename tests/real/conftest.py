@@ -80,9 +80,12 @@ def engine(vllm_command: str, tmp_path_factory: pytest.TempPathFactory) -> VllmE
     )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def shared_server(engine: VllmEngine, make_setting: SettingMaker) -> Iterator[Endpoint]:
-    """One server of the baseline for all tests that only measure; they must not stop it."""
+    """One server of the baseline for a file's tests that only measure; they must not stop it.
+
+    It ends with the file: a whole job needs the machine for itself.
+    """
     with _Loop() as loop:
         serving: AbstractAsyncContextManager[Endpoint] = engine.serve(make_setting())
         endpoint = loop.run(serving.__aenter__())
@@ -109,5 +112,6 @@ class _Loop:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Starts take a minute on two cores."""
     for item in items:
-        if HERE in item.path.parents and item.get_closest_marker("real"):
+        real = HERE in item.path.parents and item.get_closest_marker("real")
+        if real and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(600))

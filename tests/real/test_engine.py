@@ -48,6 +48,7 @@ def shared_memory() -> set[str]:
     return {name for name in os.listdir("/dev/shm") if name.startswith("psm_")}
 
 
+@pytest.mark.accept
 async def test_a_clean_start_and_end(engine: VllmEngine, make_setting: SettingMaker) -> None:
     setting = make_setting(max_num_seqs=64, enable_prefix_caching=False)
     async with engine.serve(setting) as endpoint:
@@ -64,6 +65,7 @@ async def test_a_clean_start_and_end(engine: VllmEngine, make_setting: SettingMa
     assert living(endpoint.process) == []
 
 
+@pytest.mark.accept
 async def test_the_engine_core_is_found_when_its_server_was_killed(
     engine: VllmEngine, make_setting: SettingMaker
 ) -> None:
@@ -106,13 +108,24 @@ async def test_server_side_counters(shared_server: Endpoint) -> None:
 @pytest.mark.parametrize(
     ("flags", "reasons", "words"),
     [
-        (
+        pytest.param(
             {"gpu_memory_utilization": 0.99},
             {Reason.OOM_LOAD, Reason.MEMORY_TAKEN},
             "less than desired",
+            marks=pytest.mark.accept,
         ),
-        ({"no_such_flag": 3}, {Reason.INVALID_SETTING}, "unrecognized arguments"),
-        ({"quantization": "fp8"}, {Reason.UNSUPPORTED}, "not supported for quantization"),
+        pytest.param(
+            {"no_such_flag": 3},
+            {Reason.INVALID_SETTING},
+            "unrecognized arguments",
+            marks=pytest.mark.accept,
+        ),
+        pytest.param(
+            {"quantization": "fp8"},
+            {Reason.UNSUPPORTED},
+            "not supported for quantization",
+            marks=pytest.mark.accept,
+        ),
         ({"max_num_batched_tokens": 64}, {Reason.INVALID_SETTING}, "max_num_seqs"),
     ],
 )
@@ -134,6 +147,7 @@ async def test_refusals(
         assert failure.state is TrialState.INFEASIBLE
 
 
+@pytest.mark.accept
 def test_ctrl_c_in_mid_start(vllm_command: str, model_path: str, tmp_path: Path) -> None:
     rng = random.Random(3)
     for latest_s in (1.0, 12.0, 25.0):
@@ -161,5 +175,6 @@ def marked(mark: str) -> list[int]:
     return pids
 
 
+@pytest.mark.accept
 async def test_version(engine: VllmEngine) -> None:
     assert (await engine.version())[0].isdigit()
