@@ -126,17 +126,21 @@ def _chat_and_documents(random: Random) -> list[Request]:
 
 
 _TINY_BLOCK, _TINY_SYSTEM, _TINY_END_S, _TINY_RATE = 128, 512, 600.0, 2.5
+#: of the documents, those that may have up to 1,800 tokens
+_TINY_LONG_SHARE = 0.1
 
 
 def _tiny_cpu(random: Random) -> list[Request]:
     """Half of it documents: a prefill holds up the streams beside it once, so the share of gaps
     that one hits is about documents a second times the usual gap, whatever the answers' length.
-    Long documents would fill the server before that share is well above a hundredth."""
+    Were all of them long, they would fill the server before that share is well above a
+    hundredth; so few are."""
     ids = _Ids(_TINY_BLOCK, _TINY_SYSTEM)
     requests = []
     for time_s in poisson(random, _TINY_RATE, 0.0, _TINY_END_S):
         if random.random() < 1 / 2:
-            tokens, shared = uniform_lengths(random, 800, 1200), _NOTHING_SHARED
+            longest = 1800 if random.random() < _TINY_LONG_SHARE else 1200
+            tokens, shared = uniform_lengths(random, 800, longest), _NOTHING_SHARED
         else:
             tokens, shared = _TINY_SYSTEM + uniform_lengths(random, 30, 130), ids.system
         output = uniform_lengths(random, 32, 64)
@@ -171,7 +175,8 @@ RECIPES: dict[str, Recipe] = {
         block_tokens=_TINY_BLOCK,
         source="synthetic; uniform lengths that fit --max-model-len 2048",
         about="For a tiny model on two CPU cores: chats with a system prompt of 512 tokens, "
-        "half of the requests are documents of 800 to 1,200 tokens, 2.5 requests a second.",
+        "half of the requests are documents of 800 to 1,200 tokens, a few up to 1,800, 2.5 "
+        "requests a second.",
         seed=1,
     ),
 }

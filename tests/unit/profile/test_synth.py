@@ -96,7 +96,8 @@ def test_tiny_cpu(shipped: dict[str, tuple[Profile, ProfileFacts]]) -> None:
     assert len(chats) + len(documents) == facts.requests
     assert len(documents) / facts.requests == pytest.approx(1 / 2, abs=0.04)
     assert all(542 <= r.input_length <= 642 for r in chats)
-    assert all(800 <= r.input_length <= 1200 for r in documents)
+    assert all(800 <= r.input_length <= 1800 for r in documents)
+    assert max(r.input_length for r in documents) > 1700
     assert min(pools(profile, gap_s=8)) >= 300
 
 

@@ -22,13 +22,20 @@ TTFT = parse_target("ttft:p95<=1s")
 def test_every_round_and_the_search_get_their_windows() -> None:
     plan = plan_split(LONG, spec_with("ttft:p95<=1s", rounds=2, windows=3))
     assert (len(plan.windows.search), len(plan.windows.held_out)) == (3, 6)
-    assert plan.windows.gap_ns == gap_ns(LONG) == 5 * S
+    assert plan.windows.gap_ns == gap_ns(LONG, spec_with("ttft:p95<=1s")) == 5 * S
 
 
 def test_the_gap_outlasts_the_longest_answer() -> None:
-    requests = [Request(i * S // 10, 10, 5) for i in range(100)]
-    requests[50] = Request(50 * S // 10, 10, 1000)
-    assert gap_ns(profile_of(requests)) == 20 * S
+    requests = [Request(i * S, 10, 5) for i in range(1000)]
+    requests[50] = Request(50 * S, 10, 1000)
+    spec = spec_with("ttft:p95<=1s")
+    assert gap_ns(profile_of(requests), spec) == 20 * S
+
+
+def test_one_long_answer_leaves_most_of_a_short_profile_to_the_windows() -> None:
+    requests = [Request(i * S, 10, 1000) for i in range(271)]
+    spec = spec_with("ttft:p95<=1s", rounds=2, windows=3)
+    assert gap_ns(profile_of(requests), spec) == 10 * S
 
 
 def test_the_default_error_target_is_added_where_it_can_be_proven() -> None:
