@@ -1,12 +1,9 @@
 """The scheduler for long replays: requests that decode are scheduled all at once."""
 
-import numpy as np
-
 from advisor.sim.decodes import Decodes
 from advisor.sim.scheduler import Scheduler
 from advisor.sim.steplog import TokenLog
 from advisor.sim.steps import Batch, DecodeRun, Limits
-from advisor.terms.traces import Int64
 
 
 class BulkScheduler(Scheduler):
@@ -106,33 +103,24 @@ class BulkScheduler(Scheduler):
     # --- runs of steps whose composition cannot change ---
 
     def decode_run(self) -> DecodeRun | None:
-        """The steps up to the next finish; None when other requests than decodes are running.
+        """The steps up to the next finish, if each just decodes what is running.
 
-        They stand while none is admitted and blocks last: see `used_ahead`.
+        None when the next step prefills, admits or preempts.
         """
         decodes, limits = self._decodes, self.limits
         count = len(decodes)
-        if self._others or not count:
+        budget = limits.max_num_batched_tokens - count
+        if self._others or budget < 0 or len(decodes.growing()) > self.pool.num_free:
             return None
-        most = min(limits.max_num_seqs, limits.max_num_batched_tokens)
+        if self.waiting and self._admissible(budget) is not None:
+            return None
         return DecodeRun(
-            count,
-            decodes.context + count,
-            decodes.steps_to_end(),
-            bool(self.waiting) or count >= most,
+            sequences=count,
+            context_tokens=decodes.context + count,
+            steps=decodes.steps_to_end(),
+            blocks=decodes.growth(),
+            is_closed=bool(self.waiting) or budget == 0 or count >= limits.max_num_seqs,
         )
-
-    def used_ahead(self, steps: int) -> Int64:
-        """int64[up to `steps`], blocks held in the next steps of a decode run, while they last.
-
-        Empty when the next step admits or preempts.
-        """
-        budget = self.limits.max_num_batched_tokens - len(self._decodes)
-        if budget < 0 or self._admissible(budget) is not None:
-            return np.empty(0, dtype=np.int64)
-        taken = np.cumsum(self._decodes.growth(steps))
-        fits = np.searchsorted(taken, self.pool.num_free, side="right")
-        return self.pool.num_usable - self.pool.num_free + taken[:fits]
 
     def advance(self, steps: int) -> list[int]:
         """Do the first `steps` of a run at once; returns the requests finished by the last."""

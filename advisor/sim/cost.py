@@ -6,13 +6,11 @@ that a run of steps computed as a vector equals the same steps computed one by o
 
 import math
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass
-
-import numpy as np
 
 from advisor.sim.config import EngineConfig
 from advisor.sim.hardware import Hardware
-from advisor.terms.traces import Int64
 
 _FS_PER_S = 10**15
 _FS_PER_NS = 10**6
@@ -105,13 +103,14 @@ class CostModel:
         others = self.step_fs + sequences * self.sequence_fs + tokens * self.reduce_fs
         return (roofline + attention + others) // _FS_PER_NS
 
-    def decode_run_ns(self, sequences: int, context: int, steps: int) -> Int64:
-        """int64[steps]: the same for each step of a run of pure decode, in ns."""
-        contexts = context + sequences * np.arange(steps, dtype=np.int64)
+    def decode_run_ns(self, sequences: int, context: int) -> Iterator[int]:
+        """The same for each step of a run of pure decode, in ns, without end."""
         roofline = max(self.weights_fs, sequences * self.token_fs)
         others = self.step_fs + sequences * (self.sequence_fs + self.reduce_fs)
-        durations: Int64 = (contexts * self.context_fs + (roofline + others)) // _FS_PER_NS
-        return durations
+        total, longer = roofline + others + context * self.context_fs, sequences * self.context_fs
+        while True:
+            yield total // _FS_PER_NS
+            total += longer
 
 
 def _reduce_seconds(config: EngineConfig) -> float:

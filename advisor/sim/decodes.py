@@ -2,10 +2,6 @@
 
 from collections.abc import Iterator
 
-import numpy as np
-
-from advisor.terms.traces import Int64
-
 
 class Decodes:
     """A calendar over the steps: who needs a block when, and who gets its last token.
@@ -64,10 +60,11 @@ class Decodes:
             for request in self._growing[(self.clock + ahead) % self._size]:
                 yield request, count
 
-    def growth(self, steps: int) -> Int64:
-        """int64[steps], how many blocks each of the next steps needs."""
-        needs = np.array([len(each) for each in self._growing], dtype=np.int64)
-        return np.resize(np.roll(needs, -self.clock % self._size), steps)
+    def growth(self) -> list[int]:
+        """Blocks that each of the next steps needs, one block size of steps; then again so."""
+        needs = [len(each) for each in self._growing]
+        first = self.clock % self._size
+        return needs[first:] + needs[:first]
 
     def steps_to_end(self) -> int:
         """Until the first has all its tokens; 0 when nobody is here."""

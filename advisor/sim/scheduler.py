@@ -36,6 +36,8 @@ class Scheduler:
         self.cached_tokens: list[int] = []
         self._keys: list[list[int]] = []
         self._key_of_prefix: dict[int, int] = {}
+        #: block_tokens -> where a name's blocks end in it, by where the first one does
+        self._last_tokens: dict[int, list[range]] = {}
         # Counters, as vLLM exports them.
         self.preemptions = 0
         self.prefix_queries = 0
@@ -69,15 +71,18 @@ class Scheduler:
         """One key for each full block: the id that covers its last token, and where in it."""
         if not block_ids or not self.limits.enable_prefix_caching:
             return []
-        known = self._key_of_prefix
+        known, size = self._key_of_prefix, self.limits.block_size
         names = [known.setdefault(each, len(known)) for each in block_ids]
-        size = self.limits.block_size
-        keys: list[int] = []
-        for at, name in zip(range(0, prompt, block_tokens), names, strict=False):
-            # Last tokens of full blocks, by where they lie in this part of the prompt.
-            part = min(block_tokens, prompt - at)
-            first = name * block_tokens
-            keys += range(first + (-at - 1) % size, first + part, size)
+        if block_tokens not in self._last_tokens:
+            self._last_tokens[block_tokens] = [range(i, block_tokens, size) for i in range(size)]
+        last_tokens = self._last_tokens[block_tokens]
+        starts = range(0, prompt, block_tokens)
+        keys = [
+            name * block_tokens + token
+            for name, start in zip(names, starts, strict=False)
+            for token in last_tokens[(-start - 1) % size]
+        ]
+        del keys[prompt // size :]
         return keys
 
     # --- one step ---

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import cycle, islice
 
 import numpy as np
 
@@ -10,16 +11,14 @@ from advisor.sim.config import EngineConfig
 from advisor.sim.cost import EMIT_NS, INGEST_NS, CostModel
 from advisor.sim.scheduler import Scheduler
 from advisor.sim.steplog import StepLog, Timeline, TokenLog
-from advisor.sim.steps import DecodeRun, Limits
+from advisor.sim.steps import Limits
 from advisor.terms.job import ServerFacts
 from advisor.terms.profile import PlannedRequest
 from advisor.terms.traces import MISSING, ClientAudit, Int64, RequestStatus, Traces
 
 #: The virtual client sends on time, always.
 _AUDIT = ClientAudit(0.0, 0.0, 0.0, None, None, None, "virtual")
-
-#: Fewer steps of pure decode are sooner taken one by one than as vectors.
-_LONG_RUN = 12
+_NEVER = 1 << 63
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,24 +86,21 @@ class _Replay:
             ),
             key=lambda row: (requests[row].at_ns, row),
         )
-        self._arrivals = np.array(
-            [requests[row].at_ns + INGEST_NS for row in self.served], dtype=np.int64
-        )
+        #: when each of them reaches the scheduler; one more, that nobody lives to see
+        self._arrivals = [requests[row].at_ns + INGEST_NS for row in self.served] + [_NEVER]
         self._joined = 0
         self._now = 0
 
     def play(self) -> None:
-        scheduler = self.scheduler
-        arrivals: list[int] = self._arrivals.tolist()
+        scheduler, arrivals = self.scheduler, self._arrivals
         while True:
-            while self._joined < len(arrivals) and arrivals[self._joined] <= self._now:
+            while arrivals[self._joined] <= self._now:
                 self._join()
             if not scheduler.running and not scheduler.waiting:
-                if self._joined == len(arrivals):
+                if self._joined == len(self.served):
                     return
                 self._now = arrivals[self._joined]
-                continue
-            if self._bulk is None or not self._skip(self._bulk):
+            elif self._bulk is None or not self._skip(self._bulk):
                 self._step()
 
     def _join(self) -> None:
@@ -127,40 +123,27 @@ class _Replay:
         self.steps.add(self._now, running, waiting, used)
 
     def _skip(self, bulk: BulkScheduler) -> bool:
-        """Take the coming steps at once, if they only decode and are worth it."""
+        """Take the coming steps without asking the scheduler, if they only decode."""
         run = bulk.decode_run()
-        if run is None or run.steps < _LONG_RUN:
+        if run is None:
             return False
-        steps, next_arrival = run.steps, None
-        if self._joined < len(self._arrivals) and not run.is_closed:
-            next_arrival = int(self._arrivals[self._joined])
-            # Steps only get longer within a run, so the first one bounds their number.
-            first = self._cost.step_ns(run.sequences, run.context_tokens, 0, run.sequences)
-            steps = min(steps, (next_arrival - self._now) // first + 1)
-        if steps < _LONG_RUN:
-            return False
-        used = bulk.used_ahead(steps)
-        if len(used) == 0:
-            return False
-        self._run(bulk, run, used, next_arrival)
-        return True
-
-    def _run(
-        self, bulk: BulkScheduler, run: DecodeRun, used: Int64, next_arrival: int | None
-    ) -> None:
-        """As many steps as have blocks and start before the next arrival that could join them."""
-        durations = self._cost.decode_run_ns(run.sequences, run.context_tokens, len(used))
-        ends = self._now + np.cumsum(durations)
-        starts = ends - durations
-        steps = len(used)
-        if next_arrival is not None:
-            steps = int(np.searchsorted(starts, next_arrival, side="left"))
-        waiting: Int64 = len(bulk.waiting) + np.searchsorted(
-            self._arrivals[self._joined :], starts[:steps], side="right"
-        )
-        self.steps.add_run(ends[:steps], run.sequences, waiting, used[:steps])
-        self._now = int(ends[steps - 1])
+        arrivals, now, steps = self._arrivals, self._now, 0
+        waiting = len(bulk.waiting) - self._joined
+        used, usable = bulk.pool.num_usable - bulk.pool.num_free, bulk.pool.num_usable
+        arrived = self._joined
+        durations = self._cost.decode_run_ns(run.sequences, run.context_tokens)
+        for blocks, duration_ns in zip(cycle(run.blocks), islice(durations, run.steps)):
+            while arrivals[arrived] <= now:
+                arrived += 1
+            used += blocks
+            if used > usable or (arrived > self._joined and not run.is_closed):
+                break
+            now += duration_ns
+            self.steps.add(now, run.sequences, waiting + arrived, used)
+            steps += 1
+        self._now = now
         bulk.advance(steps)
+        return True
 
     def traces(self, step_end_ns: Int64, window_start_ns: int, window_end_ns: int) -> Traces:
         """Expand the ranges of steps into one event for every token."""

@@ -29,7 +29,7 @@ class Timeline:
 
 
 class StepLog:
-    """Grows by single steps and by runs of them."""
+    """Grows step by step."""
 
     def __init__(self) -> None:
         self._end_ns: list[int] = []
@@ -46,13 +46,6 @@ class StepLog:
         self._running.append(running)
         self._waiting.append(waiting)
         self._used.append(used)
-
-    def add_run(self, end_ns: Int64, running: int, waiting: Int64, used: Int64) -> None:
-        """int64[steps] each, but for what is the same in all of them."""
-        self._end_ns += end_ns.tolist()
-        self._running += [running] * len(end_ns)
-        self._waiting += waiting.tolist()
-        self._used += used.tolist()
 
     def timeline(self, num_usable_blocks: int) -> Timeline:
         columns = (self._end_ns, self._running, self._waiting, self._used)

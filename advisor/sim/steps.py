@@ -59,5 +59,7 @@ class DecodeRun:
     context_tokens: int
     #: up to the next finish
     steps: int
+    #: blocks that each step needs, again and again; the run ends when they are not to be had
+    blocks: list[int]
     #: whether a new arrival would have to wait, so cannot end the run
     is_closed: bool
