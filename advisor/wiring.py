@@ -1,5 +1,6 @@
 """The one composition root: from what was asked to a job that can run."""
 
+import asyncio
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +13,8 @@ from advisor.advice.choose import score
 from advisor.bench.live import LiveBench
 from advisor.bench.play import Assess
 from advisor.bench.simulated import SimBench
-from advisor.engine.doctor import Diagnosis, examine
+from advisor.engine.checkpoint import Checkpoint, read_checkpoint
+from advisor.engine.doctor import Diagnosis, examine, has_fp8
 from advisor.engine.vllm import VllmEngine
 from advisor.profile.load import load_profile
 from advisor.profile.shipped import resolve
@@ -24,7 +26,7 @@ from advisor.search.space import Space
 from advisor.search.spacefile import parse_space
 from advisor.sim.config import resolve as resolve_flags
 from advisor.sim.hardware import Hardware, hardware
-from advisor.sim.models import ModelShape, model, model_names
+from advisor.sim.models import model
 from advisor.store.database import probe
 from advisor.store.ledger import SqlLedger
 from advisor.store.location import default_url
@@ -167,9 +169,11 @@ def _space_text(asked: Asked) -> str:
 
 def _default_space(asked: Asked) -> Space:
     """The mission's four knobs, quantisation as far as checkpoint and hardware allow."""
-    shape = known_shape(asked.model)
-    quantization = shape.quantization if shape is not None else None
-    fp8 = asked.engine == "sim" and _hardware(asked.hardware).flops_fp8 is not None
+    quantization = _checkpoint(asked.engine, asked.model).quantization
+    if asked.engine == "sim":
+        fp8 = _hardware(asked.hardware).flops_fp8 is not None
+    else:
+        fp8 = asyncio.run(has_fp8())
     return default_space(precisions=allowed_precisions(quantization, fp8_hardware=fp8))
 
 
@@ -223,19 +227,19 @@ def log_dir() -> Path:
     return Path(user_data_dir("advisor")) / "logs"
 
 
-def known_shape(name: str) -> ModelShape | None:
-    """The model's shape where it can be told without a download, else None."""
-    path = Path(name).expanduser()
-    if name in model_names() or path.name == "config.json" or (path / "config.json").is_file():
-        return model(name)
-    return None
+def _checkpoint(engine: str, name: str) -> Checkpoint:
+    """What can be told of the model without a download; the simulator knows all of its own."""
+    if engine != "sim":
+        return read_checkpoint(name)
+    shape = model(name)
+    return Checkpoint(shape.vocab, shape.max_position_embeddings, shape.quantization)
 
 
 def _check_fit(spec: JobSpec, profile: Profile, asked: FlagValue | None) -> None:
     """The longest request must fit the context that the server will have, where that is known."""
-    shape = known_shape(spec.model)
-    limit = asked if isinstance(asked, int) else shape and shape.max_position_embeddings
-    if not isinstance(limit, int):
+    known = _checkpoint(spec.engine, spec.model).max_position_embeddings
+    limit = asked if isinstance(asked, int) else known
+    if limit is None:
         return
     longest = max(profile.requests, key=lambda r: r.input_length + r.output_length)
     need = longest.input_length + longest.output_length

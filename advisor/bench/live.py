@@ -1,12 +1,11 @@
 """LiveBench: a setting becomes a real server, and is measured by replaying load against it."""
 
-import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from advisor.bench.play import Progress, salt
+from advisor.engine.checkpoint import read_checkpoint
 from advisor.engine.doctor import hardware_name
 from advisor.engine.endpoint import Endpoint
 from advisor.engine.metrics import FactsWatch
@@ -122,11 +121,4 @@ class LiveServer:
 
 def vocabulary(model: str) -> int:
     """Token ids that prompts may use: the local checkpoint's own, else a safe number."""
-    config = Path(model).expanduser() / "config.json"
-    if not config.is_file():
-        return _SAFE_VOCABULARY
-    try:
-        size = json.loads(config.read_text(encoding="utf-8")).get("vocab_size")
-    except (OSError, ValueError, AttributeError):
-        return _SAFE_VOCABULARY  # vLLM itself will say what is wrong with the checkpoint
-    return size if isinstance(size, int) and size > 0 else _SAFE_VOCABULARY
+    return read_checkpoint(model).vocabulary or _SAFE_VOCABULARY

@@ -14,10 +14,10 @@ from advisor.engine import environment
 from advisor.engine.vllm import read_version, resolve_command
 from advisor.terms.errors import InputError
 
-_NVIDIA_SMI = (
-    "--query-gpu=name,memory.total,memory.free,driver_version",
-    "--format=csv,noheader,nounits",
-)
+_FIELDS = "name,memory.total,memory.free,driver_version"
+#: Compute capability of Ada, the first NVIDIA generation with fp8 tensor cores (NVIDIA's CUDA
+#: programming guide); before it fp8 weights save memory and are computed in 16 bits.
+_FIRST_FP8 = 8.9
 _MIB = 1024**2
 
 
@@ -94,12 +94,28 @@ async def examine(
 
 async def list_gpus(executable: str = "nvidia-smi", timeout_s: float = 20.0) -> tuple[Gpu, ...]:
     """The GPUs that nvidia-smi lists; none when it is absent, fails, or takes too long."""
+    return parse_gpus(await _query(_FIELDS, executable, timeout_s))
+
+
+async def has_fp8(executable: str = "nvidia-smi", timeout_s: float = 20.0) -> bool:
+    """Whether every GPU here computes in fp8; False where none is listed."""
+    printed = await _query("compute_cap", executable, timeout_s)
+    try:
+        found = [float(line) for line in printed.splitlines() if line.strip()]
+    except ValueError:
+        return False  # an older nvidia-smi does not know the field, and so no such GPU
+    return bool(found) and min(found) >= _FIRST_FP8
+
+
+async def _query(fields: str, executable: str, timeout_s: float) -> str:
+    """Comma-separated lines, one a GPU; empty when nvidia-smi cannot tell."""
     path = shutil.which(executable)
     if path is None:
-        return ()
+        return ""
     process = await asyncio.create_subprocess_exec(
         path,
-        *_NVIDIA_SMI,
+        f"--query-gpu={fields}",
+        "--format=csv,noheader,nounits",
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
@@ -107,12 +123,12 @@ async def list_gpus(executable: str = "nvidia-smi", timeout_s: float = 20.0) -> 
     try:
         printed, _ = await asyncio.wait_for(process.communicate(), timeout_s)
     except TimeoutError:
-        return ()
+        return ""
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
-    return parse_gpus(printed.decode(errors="replace")) if process.returncode == 0 else ()
+    return printed.decode(errors="replace") if process.returncode == 0 else ""
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from advisor.engine.doctor import Diagnosis, Gpu, examine, list_gpus, parse_gpus
+from advisor.engine.doctor import Diagnosis, Gpu, examine, has_fp8, list_gpus, parse_gpus
 from tests.unit.engine.conftest import FAKE
 
 LISTED = "NVIDIA H200, 143771, 143160, 570.86.15\nNVIDIA H200, 143771, 9, 570.86.15\n[N/A]\n"
@@ -42,3 +42,12 @@ async def test_nvidia_smi_answers_fails_hangs_or_is_absent(tmp_path: Path) -> No
     assert await list_gpus(script(tmp_path / "fails", "exit 9")) == ()
     assert await list_gpus(script(tmp_path / "hangs", "exec sleep 60"), timeout_s=0.2) == ()
     assert await list_gpus("no-such-smi") == ()
+
+
+async def test_fp8_is_offered_only_where_every_gpu_computes_in_it(tmp_path: Path) -> None:
+    assert await has_fp8(script(tmp_path / "hopper", "echo 9.0; echo 9.0"))
+    assert await has_fp8(script(tmp_path / "ada", "echo 8.9"))
+    assert not await has_fp8(script(tmp_path / "mixed", "echo 9.0; echo 8.0"))
+    assert not await has_fp8(script(tmp_path / "old", "echo '[N/A]'"))
+    assert not await has_fp8(script(tmp_path / "fails", "exit 6"))
+    assert not await has_fp8("no-such-smi")
