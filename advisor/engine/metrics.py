@@ -33,6 +33,7 @@ _COUNTERS = {
     "prompt_tokens": ("vllm:prompt_tokens_total",),
     "generation_tokens": ("vllm:generation_tokens_total",),
 }
+_NAMES = tuple(alias for aliases in (_GAUGES | _COUNTERS).values() for alias in aliases)
 #: a share, not a count: over several engines the fullest one matters
 _SHARES = frozenset({"kv_cache_usage_max"})
 
@@ -80,12 +81,23 @@ def change(readings: Sequence[ServerFacts]) -> ServerFacts:
     return ServerFacts(**read)
 
 
-async def fetch(session: aiohttp.ClientSession, base_url: str) -> Samples:
-    """Read `/metrics` now. Raises EngineError when the server does not answer."""
+def of_facts(text: str) -> str:
+    """The lines that `facts` reads.
+
+    The parser takes 9 ms for the 600 lines of a vLLM: on the loop that stamps tokens, such a
+    stall every second would move one gap in a hundred, just where a p99 looks.
+    """
+    return "".join(line for line in text.splitlines(keepends=True) if line.startswith(_NAMES))
+
+
+async def fetch(
+    session: aiohttp.ClientSession, base_url: str, select: Callable[[str], str] = str
+) -> Samples:
+    """Read `/metrics` now, or what `select` keeps of it. Raises EngineError without an answer."""
     try:
         async with session.get(f"{base_url}/metrics") as response:
             response.raise_for_status()
-            return parse(await response.text(errors="replace"))
+            return parse(select(await response.text(errors="replace")))
     except (aiohttp.ClientError, TimeoutError) as exc:
         raise EngineError(f"{base_url}/metrics: {exc or type(exc).__name__}") from exc
 
@@ -131,7 +143,7 @@ class FactsWatch:
         return change(self._readings[start:])
 
     async def _read(self) -> ServerFacts:
-        reading = facts(await fetch(self._session, self._base_url))
+        reading = facts(await fetch(self._session, self._base_url, of_facts))
         self._readings.append(reading)
         return reading
 

@@ -15,7 +15,7 @@ import aiohttp
 from advisor.replay.body import encode_bodies
 from advisor.replay.collect import Counted, Load, Record, build_traces, check_counted, read_streams
 from advisor.replay.failures import ReplayInterrupted, status_of
-from advisor.replay.pacing import collector_paused, record_lag, sleep_until
+from advisor.replay.pacing import collector_paused, precedence, record_lag, sleep_until
 from advisor.replay.prompts import DEFAULT_FLOOR
 from advisor.replay.watch import Watch
 from advisor.terms.errors import InputError, ReplayError
@@ -132,7 +132,7 @@ class _Client:
 
     async def play(self) -> Failure | None:
         """Send everything and wait for it; the failure that ended it early, or None."""
-        with collector_paused():
+        with collector_paused(), precedence():
             async with _session() as session:
                 self._zero_ns = perf_counter_ns() + _HEAD_START_NS
                 cpu_before_s = time.process_time()

@@ -2,6 +2,8 @@
 
 import asyncio
 import gc
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from time import perf_counter_ns
@@ -37,6 +39,37 @@ async def record_lag(lags_ns: list[int], start_ns: int) -> None:
         while beat_ns <= now_ns:
             lags_ns.append(now_ns - beat_ns)
             beat_ns += BEAT_NS
+
+
+@contextmanager
+def precedence() -> Iterator[None]:
+    """Inside, the calling thread runs before ordinary ones, where the system permits it.
+
+    On a machine whose cores are all busy an ordinary thread can wait hundreds of milliseconds for
+    its turn, and the load generator needs only a few per cent of one core. Where it is not
+    permitted (CAP_SYS_NICE or RLIMIT_RTPRIO on Linux) nothing changes, and the lateness shows.
+    """
+    taken = _take_precedence()
+    try:
+        yield
+    finally:
+        if taken:
+            os.sched_setscheduler(0, os.SCHED_OTHER | _KEPT, os.sched_param(0))
+
+
+def _take_precedence() -> bool:
+    if sys.platform != "linux" or os.sched_getscheduler(0) & ~_KEPT != os.SCHED_OTHER:
+        return False  # whoever chose another policy for this thread knows better
+    try:
+        # the lowest of the real-time priorities; threads and processes started inside have none
+        os.sched_setscheduler(0, os.SCHED_FIFO | _KEPT, os.sched_param(1))
+    except OSError:
+        return False
+    return True
+
+
+#: What is started inside begins as ordinary again; without privileges it cannot be taken back.
+_KEPT = os.SCHED_RESET_ON_FORK if sys.platform == "linux" else 0
 
 
 @contextmanager

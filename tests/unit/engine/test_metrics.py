@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.engine import FactsWatch
-from advisor.engine.metrics import change, facts, parse
+from advisor.engine.metrics import change, facts, of_facts, parse
 from advisor.terms.errors import EngineError
 from advisor.terms.job import ServerFacts
 
@@ -31,6 +31,14 @@ def test_old_and_new_names(text: str) -> None:
     assert read.running_max == 7.0
     assert read.kv_cache_usage_max == 0.75
     assert read.prefix_cache_hits == 10.0
+
+
+@pytest.mark.parametrize("text", [NEW, OLD])
+def test_the_other_lines_are_not_needed(text: str) -> None:
+    histogram = 'vllm:inter_token_latency_seconds_bucket{engine="0",le="0.01"} 7.0\n'
+    kept = of_facts(histogram + text + histogram)
+    assert "bucket" not in kept
+    assert facts(parse(kept)) == facts(parse(text))
 
 
 def test_missing_is_missing() -> None:

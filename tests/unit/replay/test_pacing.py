@@ -1,10 +1,22 @@
 import asyncio
 import gc
+import os
+import subprocess
+import sys
+import threading
 import time
 from itertools import pairwise
 from time import perf_counter_ns
 
-from advisor.replay.pacing import BEAT_NS, collector_paused, record_lag, sleep_until
+import pytest
+
+from advisor.replay.pacing import (
+    BEAT_NS,
+    collector_paused,
+    precedence,
+    record_lag,
+    sleep_until,
+)
 
 
 async def test_a_deadline_is_never_anticipated() -> None:
@@ -42,3 +54,50 @@ def test_the_collector_is_left_as_it_was_found() -> None:
     finally:
         gc.enable()
     assert gc.get_freeze_count() == 0
+
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="scheduling policies are Linux's")
+_SHOW = "print(os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK)"
+
+
+def _policy() -> int:
+    return os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK
+
+
+@linux
+def test_precedence_is_this_threads_alone_and_ends() -> None:
+    others: list[int] = []
+    with precedence():
+        inside = _policy()
+        thread = threading.Thread(target=lambda: others.append(_policy()))
+        thread.start()
+        thread.join()
+        child = subprocess.check_output([sys.executable, "-c", f"import os; {_SHOW}"])
+    if inside != os.SCHED_FIFO:
+        pytest.skip("this user may not take precedence")
+    assert others == [int(child)] == [os.SCHED_OTHER]
+    assert _policy() == os.SCHED_OTHER
+
+
+@linux
+def test_without_the_right_to_precedence_nothing_changes() -> None:
+    lines = [
+        "import os, resource",
+        "from advisor.replay.pacing import precedence",
+        "resource.setrlimit(resource.RLIMIT_RTPRIO, (0, 0))",
+        "os.getuid() or os.setuid(65534)",
+        f"with precedence(): {_SHOW}",
+    ]
+    assert int(subprocess.check_output([sys.executable, "-c", "\n".join(lines)])) == 0
+
+
+@linux
+def test_a_policy_that_was_chosen_is_kept() -> None:
+    before = os.sched_getscheduler(0)
+    os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+    try:
+        with precedence():
+            assert _policy() == os.SCHED_BATCH
+        assert _policy() == os.SCHED_BATCH
+    finally:
+        os.sched_setscheduler(0, before, os.sched_param(0))
