@@ -100,6 +100,7 @@ def test_a_tie_at_the_top_keeps_the_current_setting() -> None:
     """Faster within the targets is no gain when no more load is carried."""
     world = World(by_seqs({BASELINE: Dials(carries=1.5), 32: Dials(50, 5, carries=1.5)}))
     assert world.run().outcome is AdviceOutcome.KEEP_CURRENT
+    assert seqs(world.of(Phase.CONFIRM)) == [BASELINE] * 3
 
 
 def test_a_gain_that_held_out_load_does_not_show_keeps_the_current_setting() -> None:
