@@ -34,7 +34,7 @@ BODY_PARTS = (4.0, 2.0)
 #: ten times the truth stayed undecided in a third of the replays of a calm queue.
 EXTREME_PART = 0.1
 #: Few exceedances are at most this part of the allowed share. A limit with few is far; it is
-#: remote when a third of it has few, too.
+#: remote when two thirds of it have few, too.
 FEW = 0.1
 REMOTE_FACTOR = 1.5
 
@@ -69,7 +69,7 @@ class TailTest:
     def _least(self, holds: Callable[[Verdict], bool]) -> float:
         """The least limit with such a verdict, which all above it have too; +inf without one.
 
-        The verdict can change only at a sample, or where a third of the limit is one.
+        The verdict can change only at a sample, or where two thirds of the limit are one.
         """
         return min(
             _first(steps, lambda limit: holds(self._verdict(limit)))

@@ -60,7 +60,7 @@ def test_files_that_are_there_are_kept_unless_forced() -> None:
 
 def test_inspect_prints_facts_for_people_and_for_programs() -> None:
     table = run("inspect", "tiny-cpu").stdout
-    assert "2.07 requests/s" in table
+    assert "2.48 requests/s" in table
     assert "p50 621, p90 1648, p99 1787, max 1799" in table
     facts = json.loads(run("inspect", "tiny-cpu", "--json").stdout)
     assert facts["requests"] == 1242

@@ -51,11 +51,11 @@ def test_percentile_bounds_are_the_share_test_turned_round(
     assert (limit < lower) == (bounds.lower > allowed)
 
 
-def test_a_limit_counts_as_remote_only_with_few_over_a_third_of_it() -> None:
+def test_a_limit_counts_as_remote_only_with_few_over_two_thirds_of_it() -> None:
     values = np.sort(np.concatenate((np.full(999, 10.0), [100.0])))
     test = TailTest(values, 0.05, 0.95, near=10, far=20, remote=1000)
     assert FEW * 0.05 >= 1 / 1000
-    sizes = {9: 10, 11: 20, 29: 20, 31: 1000}
+    sizes = {9: 10, 11: 20, 14: 20, 16: 1000}
     for limit, size in sizes.items():
         assert test.bounds(limit).upper == pytest.approx(
             TailTest(values, 0.05, 0.95, size, size, size).bounds(limit).upper
