@@ -34,8 +34,9 @@ op = "=="
 right = 512
 when = { gpu_memory_utilization = 0.99 }
 """
-#: more than half of it, and smaller budgets cannot keep up; far less, and hardly a gap is hit
-BUSY_WITH_PROMPTS = 0.3
+#: twice as much, and the smallest budget (eight steps for a document) is near its limit and has no
+#: steady tail; half as much, and hardly a gap in a hundred is hit
+BUSY_WITH_PROMPTS = 0.25
 
 
 def space(folder: Path, *batched: int) -> str:
