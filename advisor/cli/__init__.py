@@ -1,5 +1,6 @@
 """The command line: thin doors over the rooms, one line and an exit code for every error."""
 
+import signal
 import sys
 
 import typer
@@ -56,7 +57,19 @@ def _root(
 
 def main() -> None:
     """Entry point of the `advisor` command; never ends in a traceback for a user's error."""
+    _end_like_ctrl_c()
     sys.exit(run(sys.argv[1:]))
+
+
+def _end_like_ctrl_c() -> None:
+    """A service manager or a closed terminal ends a job as Ctrl-C does: servers first.
+
+    Left to their defaults these signals end this process at once and leave its servers behind;
+    and a shell starts background commands with Ctrl-C ignored.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
 
 
 def run(argv: list[str]) -> int:

@@ -155,11 +155,21 @@ def test_a_job_that_a_living_process_owns_is_left_alone(
     go_on(advisor, finished, rows(advisor.db))
 
 
-@pytest.mark.parametrize("number", [1, pytest.param(6, marks=pytest.mark.slow)])
-def test_ctrl_c_says_how_to_go_on(advisor: Advisor, finished: Finished, number: int) -> None:
+@pytest.mark.parametrize(
+    ("number", "sent"),
+    [
+        (1, signal.SIGINT),
+        pytest.param(6, signal.SIGINT, marks=pytest.mark.slow),
+        pytest.param(2, signal.SIGTERM, marks=pytest.mark.slow),
+        pytest.param(2, signal.SIGHUP, marks=pytest.mark.slow),
+    ],
+)
+def test_ctrl_c_says_how_to_go_on(
+    advisor: Advisor, finished: Finished, number: int, sent: signal.Signals
+) -> None:
     process = start(advisor, *SMALL_JOB)
     assert await_trial(process, advisor.db, number)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(sent)
     ended = finish(process)
     assert ended.code == 130, ended
     assert ended.out == ""
