@@ -128,7 +128,9 @@ async def test_a_replay_can_be_measured_and_scored(bench: Bench) -> None:
     assert judge_replay(traces, ttft_limit_ms=1e9, itl_limit_ms=1e9) == (ReplayOutcome.VALID, "")
     measured = measure([curves(traces)] * 3, targets, 1.0, 0.95)
     shown = {found.metric: found for found in measured.percentiles}
-    assert 0 < shown[Metric.ITL].p50_ms < shown[Metric.TTFT].p99_ms < 60_000
+    # a client that lags reads several events at once, and their gaps are 0: the tail is not
+    assert 0 < shown[Metric.ITL].p99_ms < 60_000
+    assert 0 < shown[Metric.TTFT].p99_ms < 60_000
     assert measured.error_rate == 0
 
 
