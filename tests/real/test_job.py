@@ -99,7 +99,7 @@ def test_a_small_job(vllm_command: str, model_path: str, tmp_path: Path) -> None
         tmp_path,
         *("recommend", "--engine", "vllm", "--vllm-command", vllm_command, "--model", model_path),
         *("--profile", str(profile), "--baseline", BASELINE),
-        *("--space", space(tmp_path, 512, 2048), "--launches", "3", "--objective", "latency"),
+        *("--space", space(tmp_path, 512, 2048), "--launches", "5", "--objective", "latency"),
         # no server answers in a millisecond: it ends after the search, without confirmation
         *("--target", "ttft:p50<=1ms", "--json"),
         timeout_s=540,
@@ -107,7 +107,9 @@ def test_a_small_job(vllm_command: str, model_path: str, tmp_path: Path) -> None
     advice = check_honest(job, tmp_path, {512, 2048})
     # a machine too busy for the load generator spoils replays, and then nothing is claimed
     assert (job.code, advice["outcome"]) in ((3, "none_meets"), (4, "not_proven")), job.err
-    assert advice["launches"] == {"search": 3, "confirm": 0}
+    # one launch a setting, and one more for each that a busy machine spoilt
+    assert 3 <= advice["launches"]["search"] <= 5
+    assert advice["launches"]["confirm"] == 0
 
 
 @pytest.mark.accept
