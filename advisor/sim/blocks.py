@@ -1,133 +1,176 @@
-"""The KV block pool: reference counts, the free queue, and the prefix cache over both.
+"""The KV block pool: how many blocks are free, and the prefix cache over them.
 
-Flat lists indexed by block; block 0 is vLLM's null block, never handed out. What is cached joins
-the free queue at its back and what is not at its front, so the queue is two: blank blocks, a
-stack, and behind them the idle ones, which still hold a cached prefix.
+A block matters by what it holds, so blocks have no numbers here. Content has: each full block
+of a prefix has a key, those of neighbours are neighbours, and work is done on ranges of keys.
+
+vLLM frees blocks with cached content to the back of its free queue and others to the front, so
+the queue is a number of blank blocks and behind them a queue of idle content, which is forgotten
+once its block is taken.
 """
 
+from array import array
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 
-NO_KEY = -(1 << 63)
-NOT_FOUND = 0
+#: What a key can stand for, besides an idle block's place in the queue, 1 or more, and the number
+#: of requests that hold the block, negative.
+_ABSENT = 0
+_HELD = -1
 
 
 class BlockPool:
-    """`num_blocks` blocks, all but the null block to give away."""
+    """`num_blocks` blocks, all but vLLM's null block to give away."""
 
     def __init__(self, num_blocks: int) -> None:
         self.num_usable = num_blocks - 1
         self.num_free = self.num_usable
-        self.references = [0] * num_blocks
-        self.keys = [NO_KEY] * num_blocks
-        # Next to be taken last.
-        self._blank = list(range(num_blocks - 1, 0, -1))
-        # Next to be taken first. A block that is found again keeps its place here until that
-        # comes up; how many such places each block has:
-        self._idle: deque[int] = deque()
-        self._void: dict[int, int] = {}
-        # Key -> the block that holds it, and others that do, next to stand in for it last.
-        self._cached: dict[int, int] = {}
+        self._num_blank = self.num_usable
+        self._states = array("q")
+        # (place, keys): the last key goes first; those whose state is another by now are void.
+        self._idle: deque[tuple[int, range]] = deque()
+        self._places = 0
+        # Key -> keys of further blocks with the same content, the next to serve last; and the one
+        # that serves since the first is gone.
         self._copies: dict[int, list[int]] = {}
+        self._serving: dict[int, int] = {}
 
-    def find(self, key: int) -> int:
-        """A block holding the prefix named by `key`, or NOT_FOUND."""
-        return self._cached.get(key, NOT_FOUND)
+    def new_keys(self, count: int) -> range:
+        """Keys, neighbours all, of content not seen before."""
+        first = len(self._states)
+        self._states.frombytes(bytes(count * self._states.itemsize))
+        return range(first, first + count)
 
-    def find_prefix(self, keys: Sequence[int]) -> list[int]:
-        """The blocks that hold these keys, up to the first key that none holds."""
-        cached = self._cached
-        found: list[int] = []
-        for key in keys:
-            block = cached.get(key, NOT_FOUND)
-            if block == NOT_FOUND:
-                break
-            found.append(block)
+    def find(self, keys: Iterable[range]) -> list[range]:
+        """Cached content with these keys or copies of it, up to the first key without."""
+        found: list[range] = []
+        for span in keys:
+            present = self._present(span)
+            while present != span:
+                if present:
+                    found.append(present)
+                copy = self._copy_of(present.stop)
+                if copy is None:
+                    return found
+                found.append(range(copy, copy + 1))
+                span = range(present.stop + 1, span.stop)
+                present = self._present(span)
+            if span:
+                found.append(span)
         return found
 
-    def acquire(self, blocks: Sequence[int]) -> None:
-        """Add a reference to cached blocks; those nobody held leave the free queue."""
-        references, void = self.references, self._void
-        for block in blocks:
-            if references[block] == 0:
-                void[block] = void.get(block, 0) + 1
-                self.num_free -= 1
-            references[block] += 1
+    def has_copies(self, keys: Iterable[range]) -> bool:
+        """Whether any of these keys' content may be in several blocks."""
+        copies = self._copies.keys()
+        return bool(copies) and not all(copies.isdisjoint(span) for span in keys)
 
-    def take(self, count: int) -> list[int]:
-        """The `count` blocks longest free, their cached content forgotten; count <= num_free."""
-        blank, references = self._blank, self.references
-        taken = blank[: -count - 1 : -1]
-        del blank[len(blank) - len(taken) :]
-        if len(taken) < count:
-            taken += self._evict(count - len(taken))
-        for block in taken:
-            references[block] = 1
+    def count_idle(self, keys: Iterable[range]) -> int:
+        """How many of these present keys nobody holds."""
+        return sum(len(run) for run in self._runs(keys) if self._states[run.start] > 0)
+
+    def acquire(self, keys: Iterable[range]) -> None:
+        """Hold cached content; what nobody held leaves the free queue."""
+        for run in self._runs(keys):
+            state = self._states[run.start]
+            if state > 0:
+                self.num_free -= len(run)
+            self._set(run, min(state, 0) - 1)
+
+    def take(self, count: int) -> None:
+        """Hold the `count` blocks longest free, their cached content forgotten."""
         self.num_free -= count
-        return taken
+        self._num_blank -= count
+        if self._num_blank < 0:
+            self._forget(-self._num_blank)
+            self._num_blank = 0
 
-    def name(self, blocks: Sequence[int], keys: Sequence[int]) -> None:
-        """Full blocks become cache entries; an earlier one of the same key stays the first."""
-        cached, names = self._cached, self.keys
-        for block, key in zip(blocks, keys, strict=True):
-            names[block] = key
-            if cached.setdefault(key, block) != block:
-                self._copies.setdefault(key, []).append(block)
-
-    def release(self, blocks: Sequence[int]) -> None:
-        """Drop a reference to a request's blocks, last block first.
-
-        Those with a name, which come before those without, go to the back of the free queue (so
-        heads of prefixes live longest), the others to the front.
-        """
-        keys, references = self.keys, self.references
-        free: list[int] = []
-        for block in reversed(blocks):
-            references[block] -= 1
-            if not references[block]:
-                free.append(block)
-        self.num_free += len(free)
-        unnamed = 0
-        while unnamed < len(free) and keys[free[unnamed]] == NO_KEY:
-            unnamed += 1
-        self._blank += free[:unnamed]
-        self._idle.extend(free[unnamed:])
-
-    def free_blocks(self) -> list[int]:
-        """The free queue, next to be taken first."""
-        # Of several places of one block the last one counts.
-        latest = dict.fromkeys(each for each in reversed(self._idle) if not self.references[each])
-        return [*reversed(self._blank), *reversed(latest)]
-
-    def _evict(self, count: int) -> list[int]:
-        """Take from the idle blocks and forget what they hold."""
-        pop, void, keys = self._idle.popleft, self._void, self.keys
-        cached, copies = self._cached, self._copies
-        taken: list[int] = []
-        while len(taken) < count:
-            block = pop()
-            if void and block in void:
-                self._pass_over(block)
-                continue
-            key, keys[block] = keys[block], NO_KEY
-            if copies and key in copies:
-                self._forget_copy(key, block)
+    def name(self, keys: Iterable[range]) -> list[range]:
+        """Blocks taken before now hold this content; returns their keys, new ones for copies."""
+        named: list[range] = []
+        for span in keys:
+            if self._is_all(span, _ABSENT) and not self.has_copies([span]):
+                self._set(span, _HELD)
+                named.append(span)
             else:
-                del cached[key]
-            taken.append(block)
-        return taken
+                named += [self._name(key) for key in span]
+        return named
 
-    def _pass_over(self, block: int) -> None:
-        """One of the block's void places in the queue is gone."""
-        self._void[block] -= 1
-        if not self._void[block]:
-            del self._void[block]
+    def release(self, keys: Sequence[range], unnamed: int) -> None:
+        """Let go of a request's blocks, named and unnamed ones.
 
-    def _forget_copy(self, key: int, block: int) -> None:
-        others = self._copies[key]
-        if self._cached[key] == block:
-            self._cached[key] = others.pop()
+        Last block first they go to the back of the free queue, so heads of prefixes live longest.
+        """
+        self._num_blank += unnamed
+        self.num_free += unnamed
+        self._places += 1
+        for run in reversed(list(self._runs(keys))):
+            state = self._states[run.start]
+            if state == _HELD:
+                self._idle.append((self._places, run))
+                self.num_free += len(run)
+                self._set(run, self._places)
+            else:
+                self._set(run, state + 1)
+
+    def _forget(self, count: int) -> None:
+        """Forget the `count` blocks longest idle."""
+        while count:
+            place, span = self._idle[0]
+            tail = span[-count:]
+            if not self._is_all(tail, place):
+                tail = span[-1:]
+            if self._states[tail.start] == place:
+                self._set(tail, _ABSENT)
+                count -= len(tail)
+            if tail == span:
+                self._idle.popleft()
+            else:
+                self._idle[0] = place, span[: -len(tail)]
+
+    def _name(self, key: int) -> range:
+        if self._states[key] == _ABSENT and self._copy_of(key) is None:
+            named = range(key, key + 1)
         else:
-            others.remove(block)
-        if not others:
-            del self._copies[key]
+            named = self.new_keys(1)
+            self._copies.setdefault(key, []).append(named.start)
+        self._set(named, _HELD)
+        return named
+
+    def _copy_of(self, key: int) -> int | None:
+        """The key of a copy of what is absent itself."""
+        copies = self._copies.get(key)
+        if copies is None:
+            return None
+        serving = self._serving.get(key)
+        while serving is None or self._states[serving] == _ABSENT:
+            if not copies:
+                del self._copies[key]
+                self._serving.pop(key, None)
+                return None
+            serving = self._serving[key] = copies.pop()
+        return serving
+
+    def _present(self, span: range) -> range:
+        """The keys up to the first absent one."""
+        try:
+            return range(span.start, self._states.index(_ABSENT, span.start, span.stop))
+        except ValueError:
+            return span
+
+    def _runs(self, keys: Iterable[range]) -> Iterator[range]:
+        """The same keys in runs that each have one state."""
+        for span in keys:
+            if self._is_all(span, self._states[span.start]):
+                yield span
+                continue
+            start = span.start
+            for _, group in groupby(self._states[span.start : span.stop]):
+                stop = start + len(list(group))
+                yield range(start, stop)
+                start = stop
+
+    def _is_all(self, span: range, state: int) -> bool:
+        return self._states[span.start : span.stop] == array("q", (state,)) * len(span)
+
+    def _set(self, span: range, state: int) -> None:
+        self._states[span.start : span.stop] = array("q", (state,)) * len(span)

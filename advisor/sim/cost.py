@@ -8,9 +8,11 @@ import math
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 
 from advisor.sim.config import EngineConfig
 from advisor.sim.hardware import Hardware
+from advisor.sim.steps import Run
 
 _FS_PER_S = 10**15
 _FS_PER_NS = 10**6
@@ -98,19 +100,21 @@ class CostModel:
 
     def step_ns(self, tokens: int, context: int, pairs: int, sequences: int) -> int:
         """One step of `tokens` in all, over contexts of `context` tokens in all, in ns."""
+        return self._step_fs(tokens, context, pairs, sequences) // _FS_PER_NS
+
+    def run_ns(self, run: Run) -> Iterator[int]:
+        """The same for each step of a run, without end."""
+        total_fs = self._step_fs(
+            run.total_tokens, run.context_tokens, run.prefill_pairs, run.sequences
+        )
+        longer_fs = run.total_tokens * self.context_fs + run.more_pairs * self.pair_fs
+        return (each // _FS_PER_NS for each in count(total_fs, longer_fs))
+
+    def _step_fs(self, tokens: int, context: int, pairs: int, sequences: int) -> int:
         roofline = max(self.weights_fs, tokens * self.token_fs)
         attention = context * self.context_fs + pairs * self.pair_fs
         others = self.step_fs + sequences * self.sequence_fs + tokens * self.reduce_fs
-        return (roofline + attention + others) // _FS_PER_NS
-
-    def decode_run_ns(self, sequences: int, context: int) -> Iterator[int]:
-        """The same for each step of a run of pure decode, in ns, without end."""
-        roofline = max(self.weights_fs, sequences * self.token_fs)
-        others = self.step_fs + sequences * (self.sequence_fs + self.reduce_fs)
-        total, longer = roofline + others + context * self.context_fs, sequences * self.context_fs
-        while True:
-            yield total // _FS_PER_NS
-            total += longer
+        return roofline + attention + others
 
 
 def _reduce_seconds(config: EngineConfig) -> float:

@@ -1,7 +1,5 @@
 """Running requests that get one token in every step, counted rather than visited."""
 
-from collections.abc import Iterator
-
 
 class Decodes:
     """A calendar over the steps: who needs a block when, and who gets its last token.
@@ -52,13 +50,6 @@ class Decodes:
     def growing(self) -> set[int]:
         """Who needs another block in the next step."""
         return self._growing[self.clock % self._size]
-
-    def growing_within(self, steps: int) -> Iterator[tuple[int, int]]:
-        """(request, blocks) for each that needs any in the next steps."""
-        for ahead in range(min(steps, self._size)):
-            count = -(-(steps - ahead) // self._size)
-            for request in self._growing[(self.clock + ahead) % self._size]:
-                yield request, count
 
     def growth(self) -> list[int]:
         """Blocks that each of the next steps needs, one block size of steps; then again so."""

@@ -9,10 +9,8 @@ from collections import deque
 from collections.abc import Sequence
 
 from advisor.sim.blocks import BlockPool
+from advisor.sim.keys import PromptKeys, extend, part, total
 from advisor.sim.steps import Batch, Limits
-
-#: Blocks that no other request can hold get keys below 0, this many for each request.
-_OWN_KEYS = 1 << 32
 
 
 class Scheduler:
@@ -31,13 +29,13 @@ class Scheduler:
         self.tokens: list[int] = []
         #: of these, in the KV cache
         self.computed: list[int] = []
-        self.tables: list[list[int]] = []
+        #: keys of the blocks it holds, but for the blocks that have none
+        self.cached: list[list[range]] = []
         self.num_preempted: list[int] = []
         self.cached_tokens: list[int] = []
-        self._keys: list[list[int]] = []
-        self._key_of_prefix: dict[int, int] = {}
-        #: block_tokens -> where a name's blocks end in it, by where the first one does
-        self._last_tokens: dict[int, list[range]] = {}
+        # With prefix caching, of all blocks that it can come to fill.
+        self._keys: list[list[range]] = []
+        self._prompt_keys = PromptKeys(self.pool, limits.block_size)
         # Counters, as vLLM exports them.
         self.preemptions = 0
         self.prefix_queries = 0
@@ -60,30 +58,17 @@ class Scheduler:
         self.planned_output.append(output_tokens)
         self.tokens.append(prompt_tokens)
         self.computed.append(0)
-        self.tables.append([])
+        self.cached.append([])
         self.num_preempted.append(0)
         self.cached_tokens.append(0)
-        self._keys.append(self._prompt_keys(prompt_tokens, block_ids, block_tokens))
+        if self.limits.enable_prefix_caching:
+            keys = self._prompt_keys.of(prompt_tokens, block_ids, block_tokens)
+            # The rest of its blocks nobody else can hold.
+            blocks = (prompt_tokens + output_tokens) // self.limits.block_size
+            extend(keys, self.pool.new_keys(blocks - total(keys)))
+            self._keys.append(keys)
         self.waiting.append(index)
         return index
-
-    def _prompt_keys(self, prompt: int, block_ids: Sequence[int], block_tokens: int) -> list[int]:
-        """One key for each full block: the id that covers its last token, and where in it."""
-        if not block_ids or not self.limits.enable_prefix_caching:
-            return []
-        known, size = self._key_of_prefix, self.limits.block_size
-        names = [known.setdefault(each, len(known)) for each in block_ids]
-        if block_tokens not in self._last_tokens:
-            self._last_tokens[block_tokens] = [range(i, block_tokens, size) for i in range(size)]
-        last_tokens = self._last_tokens[block_tokens]
-        starts = range(0, prompt, block_tokens)
-        keys = [
-            name * block_tokens + token
-            for name, start in zip(names, starts, strict=False)
-            for token in last_tokens[(-start - 1) % size]
-        ]
-        del keys[prompt // size :]
-        return keys
 
     # --- one step ---
 
@@ -142,7 +127,7 @@ class Scheduler:
         alone = len(self.running) + len(self.waiting) <= 1
         return threshold if 0 < threshold < count and not alone else count
 
-    def _admissible(self, budget: int) -> list[int] | None:
+    def _admissible(self, budget: int) -> list[range] | None:
         """The cached blocks with which the head of the queue can be admitted; None if it cannot.
 
         The whole prompt must find room at once, though only a chunk of it may be computed.
@@ -152,33 +137,27 @@ class Scheduler:
             return None
         index = self.waiting[0]
         hits = self._cached_prefix(index)
-        new_tokens = self.tokens[index] - len(hits) * limits.block_size
+        blocks = total(hits)
+        new_tokens = self.tokens[index] - blocks * limits.block_size
         if not limits.enable_chunked_prefill and new_tokens > budget:
             return None
-        references = self.pool.references
-        idle_hits = sum(references[block] == 0 for block in hits)
-        need = -(-self.tokens[index] // limits.block_size) - len(hits) + idle_hits
+        need = self._blocks(self.tokens[index]) - blocks + self.pool.count_idle(hits)
         return hits if need <= self.pool.num_free else None
 
-    def _cached_prefix(self, index: int) -> list[int]:
+    def _cached_prefix(self, index: int) -> list[range]:
         """Full blocks found from the start on, never with the last token, which is computed."""
         if not self.limits.enable_prefix_caching:
             return []
         full = (self.tokens[index] - 1) // self.limits.block_size
-        return self.pool.find_prefix(self._keys_between(index, 0, full))
+        return self.pool.find(part(self._keys[index], 0, full))
 
-    def _keys_between(self, index: int, first: int, last: int) -> Sequence[int]:
-        """Keys of a request's blocks first .. last - 1; those past the prompt are its own."""
-        keys = self._keys[index]
-        if last <= len(keys):
-            return keys[first:last]
-        own = -(index * _OWN_KEYS) - 1
-        return [*keys[first:], *range(own - max(first, len(keys)), own - last, -1)]
+    def _blocks(self, tokens: int) -> int:
+        return -(-tokens // self.limits.block_size)
 
-    def _admit(self, index: int, hits: list[int]) -> None:
+    def _admit(self, index: int, hits: list[range]) -> None:
         self.pool.acquire(hits)
-        self.tables[index] = hits
-        cached = len(hits) * self.limits.block_size
+        self.cached[index] = hits
+        cached = total(hits) * self.limits.block_size
         self.computed[index] = cached
         if not self.num_preempted[index] and self.limits.enable_prefix_caching:
             # vLLM keeps what preempted requests find apart from these counters.
@@ -187,29 +166,30 @@ class Scheduler:
             self.cached_tokens[index] = cached
         self.running.append(index)
 
-    def _grow(self, index: int, count: int) -> bool:
-        """Advance by `count` tokens and hold the blocks for them; False when the pool has none.
+    def _grow(self, index: int, tokens: int) -> bool:
+        """Advance by `tokens` and hold the blocks for them; False when the pool has none.
 
         Blocks that become full get their name now, so that a request later in the same step
         already finds them.
         """
-        table, before = self.tables[index], self.computed[index]
-        after = before + count
-        missing = -(-after // self.limits.block_size) - len(table)
+        before = self.computed[index]
+        after = before + tokens
+        missing = self._blocks(after) - self._blocks(before)
         if missing > 0:
             if missing > self.pool.num_free:
                 return False
-            table += self.pool.take(missing)
+            self.pool.take(missing)
         self.computed[index] = after
         self._name(index, before, after)
         return True
 
     def _name(self, index: int, before: int, after: int) -> None:
-        """The request's blocks that `after - before` tokens more have made full get their keys."""
+        """Cache the request's blocks that its tokens `before` to `after` made full."""
         size = self.limits.block_size
         first, last = before // size, after // size
         if first < last and self.limits.enable_prefix_caching:
-            self.pool.name(self.tables[index][first:last], self._keys_between(index, first, last))
+            for span in self.pool.name(part(self._keys[index], first, last)):
+                extend(self.cached[index], span)
 
     def _enter(self, batch: Batch, index: int, count: int) -> None:
         context = self.computed[index]
@@ -228,8 +208,9 @@ class Scheduler:
         self.waiting.appendleft(index)
 
     def _release(self, index: int) -> None:
-        self.pool.release(self.tables[index])
-        self.tables[index] = []
+        cached = self.cached[index]
+        self.pool.release(cached, self._blocks(self.computed[index]) - total(cached))
+        self.cached[index] = []
         self.computed[index] = 0
 
     def _emit(self, batch: Batch) -> list[int]:

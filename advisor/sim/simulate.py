@@ -123,26 +123,31 @@ class _Replay:
         self.steps.add(self._now, running, waiting, used)
 
     def _skip(self, bulk: BulkScheduler) -> bool:
-        """Take the coming steps without asking the scheduler, if they only decode."""
-        run = bulk.decode_run()
+        """Take the coming steps without asking the scheduler, while their composition stands."""
+        run = bulk.run()
         if run is None:
             return False
-        arrivals, now, steps = self._arrivals, self._now, 0
-        waiting = len(bulk.waiting) - self._joined
-        used, usable = bulk.pool.num_usable - bulk.pool.num_free, bulk.pool.num_usable
-        arrived = self._joined
-        durations = self._cost.decode_run_ns(run.sequences, run.context_tokens)
-        for blocks, duration_ns in zip(cycle(run.blocks), islice(durations, run.steps)):
+        arrivals, arrived, now = self._arrivals, self._joined, self._now
+        first_used = used = bulk.pool.num_usable - bulk.pool.num_free
+        in_queue = len(bulk.waiting) - arrived
+        ends: list[int] = []
+        waiting: list[int] = []
+        held: list[int] = []
+        durations = islice(self._cost.run_ns(run), run.steps)
+        for blocks, duration_ns in zip(cycle(run.blocks), durations, strict=False):
             while arrivals[arrived] <= now:
                 arrived += 1
             used += blocks
-            if used > usable or (arrived > self._joined and not run.is_closed):
+            if used > bulk.pool.num_usable or (arrived > self._joined and not run.is_closed):
+                used -= blocks
                 break
             now += duration_ns
-            self.steps.add(now, run.sequences, waiting + arrived, used)
-            steps += 1
+            ends.append(now)
+            waiting.append(in_queue + arrived)
+            held.append(used)
         self._now = now
-        bulk.advance(steps)
+        self.steps.add_run(ends, run.sequences, waiting, held)
+        bulk.advance(len(ends), used - first_used)
         return True
 
     def traces(self, step_end_ns: Int64, window_start_ns: int, window_end_ns: int) -> Traces:

@@ -47,6 +47,15 @@ class StepLog:
         self._waiting.append(waiting)
         self._used.append(used)
 
+    def add_run(
+        self, end_ns: list[int], running: int, waiting: list[int], used: list[int]
+    ) -> None:
+        """One each for every step, but for what is the same in all of them."""
+        self._end_ns += end_ns
+        self._running += [running] * len(end_ns)
+        self._waiting += waiting
+        self._used += used
+
     def timeline(self, num_usable_blocks: int) -> Timeline:
         columns = (self._end_ns, self._running, self._waiting, self._used)
         ends, running, waiting, used = (np.array(each, dtype=np.int64) for each in columns)

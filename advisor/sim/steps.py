@@ -51,14 +51,22 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class DecodeRun:
-    """Coming steps whose composition cannot change: one token for each running request."""
+class Run:
+    """Coming steps whose composition cannot change.
 
-    sequences: int
-    #: sum of contexts in the first of the steps; grows by `sequences` a step
-    context_tokens: int
-    #: up to the next finish
+    One token for each request that decodes and perhaps, with all the rest of the budget, another
+    chunk of one prompt. The sums are those of the first step.
+    """
+
+    #: up to the next finish, and before the prompt's last chunk
     steps: int
+    sequences: int
+    total_tokens: int
+    #: grows by `total_tokens` a step
+    context_tokens: int
+    prefill_pairs: int
+    #: by how much they grow a step
+    more_pairs: int
     #: blocks that each step needs, again and again; the run ends when they are not to be had
     blocks: list[int]
     #: whether a new arrival would have to wait, so cannot end the run

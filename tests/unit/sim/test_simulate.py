@@ -32,7 +32,7 @@ def assert_equal(one: SimRun, other: SimRun) -> None:
     assert one.facts == other.facts
 
 
-@settings(max_examples=60)
+@settings(max_examples=120, deadline=None)
 @given(
     requests=st.lists(
         st.tuples(st.integers(0, 300), st.integers(1, 150), st.integers(1, 90), st.integers(0, 3)),
@@ -42,12 +42,21 @@ def assert_equal(one: SimRun, other: SimRun) -> None:
     blocks=st.integers(17, 60),
     budget=st.integers(8, 100),
     seqs=st.integers(1, 8),
+    threshold=st.sampled_from([0, 0, 0, 5, 20]),
     caching=st.booleans(),
 )
 def test_skipping_ahead_equals_stepping(
-    requests: list[tuple[int, int, int, int]], blocks: int, budget: int, seqs: int, caching: bool
+    requests: list[tuple[int, int, int, int]],
+    blocks: int,
+    budget: int,
+    seqs: int,
+    threshold: int,
+    caching: bool,
 ) -> None:
-    config = tiny_pool(blocks, max(budget, seqs), seqs, caching)
+    config = replace(
+        tiny_pool(blocks, max(budget, seqs), seqs, caching),
+        long_prefill_token_threshold=threshold,
+    )
     planned = [
         PlannedRequest(ms * 1_000_000, a, b, prompt_ids(i, a, prefix), True)
         for i, (ms, a, b, prefix) in enumerate(requests)
@@ -71,6 +80,14 @@ def test_skipping_ahead_equals_stepping_in_a_large_overload() -> None:
     config = engine("rtx-4090", max_model_len=8192)
     assert_equal(play(load, config), play(load, config, skip_ahead=False))
     assert play(load, config).facts.preemptions
+
+
+def test_skipping_ahead_equals_stepping_while_long_prompts_are_prefilled_in_chunks() -> None:
+    load = poisson(3, 40, 5000, 60)
+    for blocks in (700, 20_000):
+        config = engine(max_num_batched_tokens=256)
+        config = replace(config, memory=replace(config.memory, num_blocks=blocks))
+        assert_equal(play(load, config), play(load, config, skip_ahead=False))
 
 
 def test_an_arrival_at_the_very_end_of_a_step_joins_the_next() -> None:
