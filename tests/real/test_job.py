@@ -35,7 +35,7 @@ when = { gpu_memory_utilization = 0.99 }
 """
 #: twice as much, and the smallest budget (eight steps for a document) is near its limit and has no
 #: steady tail; half as much, and hardly a gap in a hundred is hit
-BUSY_WITH_PROMPTS = 0.25
+BUSY_WITH_PROMPTS = 0.22
 
 
 def space(folder: Path, *batched: int) -> str:
@@ -126,7 +126,7 @@ async def test_the_main_job(
         *("recommend", "--engine", "vllm", "--vllm-command", vllm_command, "--model", model_path),
         *("--profile", str(PROFILE), "--load", f"{load:g}", "--baseline", BASELINE),
         *("--space", space(tmp_path, 128, 512, 2048), "--launches", "4"),
-        *("--objective", "latency", "--target", "itl:p99<=0.5x", "--target", "ttft:p95<=5000ms"),
+        *("--objective", "latency", "--target", "itl:p99<=0.5x", "--target", "ttft:p95<=10000ms"),
         "--json",
         timeout_s=3600,
     )
