@@ -12,7 +12,7 @@ from advisor.engine.metrics import FactsWatch
 from advisor.engine.vllm import VllmEngine
 from advisor.profile.schedule import schedule
 from advisor.replay.client import replay
-from advisor.replay.failures import ReplayInterrupted
+from advisor.terms.errors import ReplayInterrupted
 from advisor.terms.job import EngineInfo, Launch, ServerFacts
 from advisor.terms.profile import Plan, PlannedRequest, Profile
 from advisor.terms.setting import Setting

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from advisor.replay.failures import ReplayInterrupted
+from advisor.terms.errors import ReplayInterrupted
 from advisor.terms.job import Replay, ServerFacts
 from advisor.terms.outcome import ReplayOutcome
 from advisor.terms.profile import Plan

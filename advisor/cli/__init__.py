@@ -9,6 +9,7 @@ from rich.console import Console
 
 from advisor import __version__
 from advisor.cli import db, doctor, jobs, profile, recommend, what_if
+from advisor.cli.options import Interrupted
 from advisor.terms.errors import AdvisorError, Blocked, InputError, LedgerError
 
 EXIT_INTERNAL, EXIT_INPUT, EXIT_BLOCKED, EXIT_INTERRUPTED = 1, 2, 6, 130
@@ -85,7 +86,7 @@ def run(argv: list[str]) -> int:
         text, code = f"blocked: {exc}", EXIT_BLOCKED
     except AdvisorError as exc:
         text, code = f"internal error: {exc}", EXIT_INTERNAL
-    except recommend.Interrupted as exc:
+    except Interrupted as exc:
         text, code = str(exc), EXIT_INTERRUPTED
     else:
         # Typer turns a Ctrl-C that no command caught into this code

@@ -9,7 +9,7 @@ import typer
 
 from advisor.cli.options import DbOption, JsonOption
 from advisor.terms.errors import LedgerError
-from advisor.wiring import examine_machine, probe_ledger
+from advisor.wiring.stored import probe_ledger
 
 _GIB = 1024**3
 
@@ -30,6 +30,9 @@ def doctor(
     Example:
       advisor doctor --vllm-command ~/vllm/bin/vllm
     """
+    # late, as it brings an HTTP client: commands that only read the database start sooner
+    from advisor.wiring.machine import examine_machine
+
     found = asyncio.run(examine_machine(vllm_command))
     database = _database_problem(db)
     problems = [text for text in (found.vllm_problem, database) if text]

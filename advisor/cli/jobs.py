@@ -11,7 +11,7 @@ from advisor.advice.as_json import as_json, measurement_json
 from advisor.cli.options import DbOption, JsonOption, resume_command
 from advisor.cli.tables import print_advice, stdout_console, trials_table
 from advisor.terms.job import Job, Trial
-from advisor.wiring import open_ledger
+from advisor.wiring.stored import open_ledger
 
 JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="A job's id, from `jobs`.")]
 

@@ -23,3 +23,7 @@ def resume_command(job_id: str, db: str | None) -> str:
     """What to type to go on with a job of this database."""
     words = ["advisor", "recommend", "--resume", job_id, *(() if db is None else ("--db", db))]
     return shlex.join(words)
+
+
+class Interrupted(Exception):
+    """Ctrl-C; the text says how to go on."""

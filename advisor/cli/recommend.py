@@ -1,24 +1,13 @@
 """`advisor recommend`: run a tuning job, or go on with one."""
 
-import asyncio
-import json
 import re
-from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from advisor.advice.as_json import as_json
-from advisor.cli.options import DbOption, JsonOption, resume_command
-from advisor.cli.progress import StderrWatch
-from advisor.cli.report import check_report, write_report
-from advisor.cli.tables import print_advice, stdout_console, trials_table
-from advisor.store.ledger import SqlLedger
-from advisor.terms.advice import Advice
+from advisor.cli.options import DbOption, JsonOption
 from advisor.terms.errors import InputError
-from advisor.terms.job import Job
-from advisor.wiring import Asked, Prepared, open_ledger, prepare, probe_ledger, run, spec_of
+from advisor.wiring.asked import Asked
 
 
 def recommend(
@@ -149,9 +138,12 @@ def recommend(
     result to stdout. Exit codes: 0 proven advice, 1 internal error, 2 bad input, 3 none meets,
     4 not proven, 6 blocked, 130 interrupted (go on with --resume).
     """
+    # late, as it brings an HTTP client and Optuna: other commands start in half the time
+    from advisor.cli import run_job
+
     if resume is not None:
         _refuse_beside_resume(context)
-        return _resume(resume, db, as_json_, report)
+        return run_job.go_on(resume, db, as_json_, report)
     asked = Asked(
         model=_required("model", model),
         profile=_required("profile", profile),
@@ -171,13 +163,7 @@ def recommend(
         seed=seed,
         gpu_sets=gpu_sets,
     )
-    check_report(report)
-    prepared = prepare(spec_of(asked))
-    probe_ledger(db)
-    about = asyncio.run(prepared.bench.about())
-    with open_ledger(db) as ledger:
-        job = ledger.open_job(prepared.spec, about)
-        return _run(prepared, job, ledger, db, as_json_, report)
+    return run_job.begin(asked, db, as_json_, report)
 
 
 #: What may be given with --resume: where the job is, and how its result is shown.
@@ -208,53 +194,3 @@ def duration_s(text: str) -> float:
     if not found or float(found[1]) == 0:
         raise InputError(f"time budget {text!r}: expected a number above 0 with h, m or s")
     return float(found[1]) * _SECONDS[found[2]]
-
-
-def _resume(job_id: str, db: str | None, as_json_: bool, report: str | None) -> int:
-    with open_ledger(db, create=False) as ledger:
-        job = ledger.job(job_id)
-        stored = ledger.advice(job_id)
-        if stored is not None:
-            _print(job, stored, ledger, as_json_, report)
-            return stored.outcome.exit_code
-        prepared = prepare(job.spec)
-        ledger.claim(job_id)
-        return _run(prepared, job, ledger, db, as_json_, report)
-
-
-class Interrupted(Exception):
-    """Ctrl-C; the text says how to go on."""
-
-
-def _run(
-    prepared: Prepared,
-    job: Job,
-    ledger: SqlLedger,
-    db: str | None,
-    as_json_: bool,
-    report: str | None,
-) -> int:
-    watch = StderrWatch(Console(stderr=True, highlight=False, soft_wrap=True))
-    try:
-        watch.job_opened(job, prepared.most_launches)
-        advice = asyncio.run(run(prepared, job, ledger, watch))
-    except KeyboardInterrupt:
-        raise Interrupted(f"interrupted; go on with: {resume_command(job.id, db)}") from None
-    finally:
-        watch.close()
-    _print(ledger.job(job.id), advice, ledger, as_json_, report)
-    return advice.outcome.exit_code
-
-
-def _print(
-    job: Job, advice: Advice, ledger: SqlLedger, as_json_: bool, report: str | None
-) -> None:
-    trials = ledger.trials(job.id)
-    if report is not None:
-        write_report(Path(report), job, trials, advice)
-    if as_json_:
-        typer.echo(json.dumps(as_json(job, advice), allow_nan=False))
-        return
-    console = stdout_console()
-    console.print(trials_table(job, trials))
-    print_advice(console, job, advice)

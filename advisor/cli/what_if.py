@@ -10,7 +10,7 @@ from advisor.cli.jobs import JobArgument
 from advisor.cli.options import DbOption, JsonOption
 from advisor.cli.tables import print_advice, stdout_console, trials_table
 from advisor.terms.errors import InputError
-from advisor.wiring import judge_again, open_ledger
+from advisor.wiring.stored import judge_again, open_ledger
 
 
 def what_if(

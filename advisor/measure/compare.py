@@ -65,10 +65,10 @@ def difference(comparison: Comparison) -> Difference:
 
 
 def _percentile(replay: Curves, metric: Metric, percentile: float) -> float | None:
-    values = pool([replay], metric).values
-    if len(values) == 0:
+    sample = pool([replay], metric)
+    if not len(sample):
         return None
-    return float(values[nearest_rank(1 - percentile / 100, len(values))])
+    return sample.at(nearest_rank(1 - percentile / 100, len(sample)))
 
 
 def _log_ratio(ours: float | None, theirs: float | None) -> float | None:

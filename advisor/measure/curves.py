@@ -3,6 +3,7 @@
 They hold every sample, so any later limit or percentile is judged exactly as from the traces.
 """
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -10,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.measure.definitions import Float64, request_of_event, samples
+from advisor.measure.definitions import Float64, Samples, request_of_event, samples
 from advisor.terms.target import Metric
 from advisor.terms.traces import MISSING, Int64, Traces
 
@@ -18,32 +19,51 @@ from advisor.terms.traces import MISSING, Int64, Traces
 #: load up to near saturation) 10 to 12 were too short: waits reached over several of them and the
 #: bounds were too narrow. 2 or 3 covered no better than 6 and decided less often.
 BLOCKS_PER_WINDOW = 6
+#: These are one curve while every event carries one token.
+GAPS = (Metric.ITL, Metric.TOKEN_ITL)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curve:
-    """k samples of one metric in B blocks."""
+    """k samples of one metric in B blocks; u values, as equal samples of a block are held once.
 
-    #: float64[k], ascending inside each block, ns, +inf for what never came; errors: 0 or 1
+    A step that serves many streams gives each of them the same gap, so u is often far below k.
+    """
+
+    #: float64[u], ascending and distinct inside each block, ns, +inf for what never came; errors:
+    #: 0 or 1
     values: Float64
-    #: int32[k], which counted request each sample came from
-    request: NDArray[np.int32]
-    #: int64[B+1], block b is offsets[b] up to offsets[b+1]
+    #: int64[u+1], the samples of value i are starts[i] up to and not including starts[i+1]
+    starts: Int64
+    #: int64[B+1], the values of block b are offsets[b] up to and not including offsets[b+1]
     offsets: Int64
+    #: int64[requests], samples of each counted request
+    own: Int64
+    #: which counted request each sample came from, the largest sample first; equal ones in order
+    #: of request. Packed, since only the few samples beyond a limit are ever asked for
+    owners: bytes
 
     def __len__(self) -> int:
-        return len(self.values)
+        return int(self.starts[-1])
 
     @property
     def totals(self) -> Int64:
         """int64[B], samples per block."""
-        return np.diff(self.offsets)
+        return np.diff(self.starts[self.offsets])
 
     def over(self, limit: float) -> Int64:
         """int64[B], samples above the limit (ns) per block."""
-        blocks = [self.values[a:b] for a, b in pairwise(self.offsets)]
-        within = [int(np.searchsorted(block, limit, side="right")) for block in blocks]
-        return self.totals - np.array(within, dtype=np.int64)
+        blocks = [(a, self.values[a:b]) for a, b in pairwise(self.offsets)]
+        first = [a + np.searchsorted(values, limit, side="right") for a, values in blocks]
+        return self.starts[self.offsets[1:]] - self.starts[first]
+
+    def exceeding(self, limit: float) -> Int64:
+        """int64[requests], samples above the limit (ns) of each counted request."""
+        kind = owner_type(len(self.own))
+        size = int(self.over(limit).sum()) * kind.itemsize
+        # of 0 bytes zlib would think that all are asked for
+        first = zlib.decompressobj().decompress(self.owners, size) if size else b""
+        return np.bincount(np.frombuffer(first, kind), minlength=len(self.own))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,10 +82,7 @@ class Curves:
     @property
     def failed(self) -> NDArray[np.bool_]:
         """bool[requests]"""
-        errors = self.by_metric[Metric.ERRORS]
-        failed = np.zeros(self.requests, dtype=np.bool_)
-        failed[errors.request] = errors.values > 0
-        return failed
+        return self.by_metric[Metric.ERRORS].exceeding(0) > 0
 
 
 def curves(traces: Traces) -> Curves:
@@ -74,8 +91,12 @@ def curves(traces: Traces) -> Curves:
     if window_ns <= 0:
         raise ValueError(f"traces: the counted window lasts {window_ns} ns; it must be above 0")
     output, total = _tokens_in_window(traces)
+    by_metric = {metric: _curve(metric, traces) for metric in Metric if metric not in GAPS}
+    by_metric[Metric.ITL] = gaps = _curve(Metric.ITL, traces)
+    single = bool((traces.event_tokens == 1).all())
+    by_metric[Metric.TOKEN_ITL] = gaps if single else _curve(Metric.TOKEN_ITL, traces)
     return Curves(
-        by_metric={metric: _curve(metric, traces) for metric in Metric},
+        by_metric=by_metric,
         requests=int(traces.counted.sum()),
         window_ns=window_ns,
         output_tokens=output,
@@ -87,11 +108,26 @@ def _curve(metric: Metric, traces: Traces) -> Curve:
     found = samples(metric, traces)
     block = block_of(found.moment_ns, traces.window_start_ns, traces.window_end_ns)
     order = np.lexsort((found.request, found.values, block))
+    block, values, requests = block[order], found.values[order], int(traces.counted.sum())
+    first = np.ones(len(order), dtype=np.bool_)
+    first[1:] = (block[1:] != block[:-1]) | (values[1:] != values[:-1])
     return Curve(
-        values=found.values[order],
-        request=found.request[order].astype(np.int32),
-        offsets=np.searchsorted(block[order], np.arange(BLOCKS_PER_WINDOW + 1)).astype(np.int64),
+        values=values[first],
+        starts=np.append(np.flatnonzero(first), len(order)),
+        offsets=np.searchsorted(block[first], np.arange(BLOCKS_PER_WINDOW + 1)).astype(np.int64),
+        own=np.bincount(found.request, minlength=requests),
+        owners=_owners(found, requests),
     )
+
+
+def _owners(found: Samples, requests: int) -> bytes:
+    worst_first = np.lexsort((found.request, -found.values))
+    return zlib.compress(found.request[worst_first].astype(owner_type(requests)).tobytes(), 1)
+
+
+def owner_type(requests: int) -> np.dtype[np.unsignedinteger]:
+    """The smaller of two widths: there is one for every sample."""
+    return np.dtype("<u2" if requests <= 1 << 16 else "<u4")
 
 
 def block_of(moment_ns: Int64, start_ns: int, end_ns: int) -> Int64:
@@ -120,20 +156,31 @@ class Pool:
     """One metric over several replays; all of them together are one sample of k."""
 
     parts: Sequence[Curve]
-    #: float64[k], ascending
+    #: float64[u], ascending, ns
     values: Float64
+    #: int64[u+1], the samples of value i are starts[i] up to and not including starts[i+1]
+    starts: Int64
     #: int64[blocks], samples per block, replay after replay
     totals: Int64
     #: int64[blocks], which replay each block belongs to
     replay: Int64
 
     def __len__(self) -> int:
-        return len(self.values)
+        return int(self.starts[-1])
 
     @property
     def blocks(self) -> int:
         """Blocks that hold a sample."""
         return int((self.totals > 0).sum())
+
+    def at(self, rank: int) -> float:
+        """The sample of this 0-based rank, ns."""
+        return float(self.values[np.searchsorted(self.starts, rank, side="right") - 1])
+
+    def share_over(self, limit: float) -> float:
+        """Of all samples, above the limit (ns)."""
+        within = int(self.starts[np.searchsorted(self.values, limit, side="right")])
+        return (len(self) - within) / len(self)
 
     def over(self, limit: float) -> Int64:
         """int64[blocks], samples above the limit (ns) per block."""
@@ -146,10 +193,23 @@ def pool(replays: Sequence[Curves], metric: Metric) -> Pool:
         raise ValueError("no replay to pool")
     parts = [replay.by_metric[metric] for replay in replays]
     totals = [part.totals for part in parts]
+    values = np.concatenate([part.values for part in parts])
+    # stable: merges the runs that are sorted already
+    order = np.argsort(values, kind="stable")
+    counts = np.concatenate([np.diff(part.starts) for part in parts])[order]
     return Pool(
         parts=parts,
-        # stable: merges the runs that are sorted already
-        values=np.sort(np.concatenate([part.values for part in parts]), kind="stable"),
+        values=values[order],
+        starts=np.concatenate(([0], np.cumsum(counts))),
         totals=np.concatenate(totals),
         replay=np.repeat(np.arange(len(parts)), [len(total) for total in totals]),
     )
+
+
+def pool_all(replays: Sequence[Curves]) -> dict[Metric, Pool]:
+    """Every metric pooled, each once. Raises ValueError when there is no replay."""
+    pools = {metric: pool(replays, metric) for metric in Metric if metric not in GAPS}
+    pools[Metric.ITL] = gaps = pool(replays, Metric.ITL)
+    single = all(r.by_metric[Metric.TOKEN_ITL] is r.by_metric[Metric.ITL] for r in replays)
+    pools[Metric.TOKEN_ITL] = gaps if single else pool(replays, Metric.TOKEN_ITL)
+    return pools

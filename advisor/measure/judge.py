@@ -18,9 +18,13 @@ def judge(replays: Sequence[Curves], target: Target, confidence: float) -> Judge
     exactly when the upper bound of its percentile is within the limit. Raises ValueError for a
     target that is still relative to a baseline, or no replay.
     """
+    return judge_pool(pool(replays, target.metric), target, confidence)
+
+
+def judge_pool(sample: Pool, target: Target, confidence: float) -> Judgement:
+    """`judge`, for who has the pool of the target's metric already."""
     if target.is_relative:
         raise ValueError(f"{target} is relative to a baseline and must be resolved first")
-    sample = pool(replays, target.metric)
     if not len(sample):
         return _without_samples(target, confidence)
     if target.metric is Metric.ERRORS:

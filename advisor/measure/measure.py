@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.measure.curves import Curves, pool
-from advisor.measure.judge import judge
+from advisor.measure.curves import Curves, Pool, pool_all
+from advisor.measure.judge import judge_pool
 from advisor.measure.tail import nearest_rank
 from advisor.terms.measurement import Measurement, Percentiles
 from advisor.terms.target import Metric, Target
@@ -26,10 +26,11 @@ def measure(
     seconds = sum(replay.window_ns for replay in replays) / 1e9
     failed = sum(int(replay.failed.sum()) for replay in replays)
     good = sum(int(good_requests(replay, targets).sum()) for replay in replays)
+    pools = pool_all(replays)
     return Measurement(
         multiple=multiple,
-        percentiles=tuple(found for m in Metric if (found := percentiles(replays, m))),
-        judgements=tuple(judge(replays, target, confidence) for target in targets),
+        percentiles=tuple(found for m in Metric if (found := percentiles(pools[m], m))),
+        judgements=tuple(judge_pool(pools[t.metric], t, confidence) for t in targets),
         output_tokens_per_s=sum(replay.output_tokens for replay in replays) / seconds,
         total_tokens_per_s=sum(replay.total_tokens for replay in replays) / seconds,
         goodput_rps=good / seconds,
@@ -39,15 +40,12 @@ def measure(
     )
 
 
-def percentiles(replays: Sequence[Curves], metric: Metric) -> Percentiles | None:
+def percentiles(sample: Pool, metric: Metric) -> Percentiles | None:
     """Nearest-rank percentiles of the pooled samples; None for errors or without samples."""
-    if metric is Metric.ERRORS:
+    n = len(sample)
+    if metric is Metric.ERRORS or n == 0:
         return None
-    values = pool(replays, metric).values
-    n = len(values)
-    if n == 0:
-        return None
-    p50, p95, p99 = (float(values[nearest_rank(share, n)]) / 1e6 for share in (0.5, 0.05, 0.01))
+    p50, p95, p99 = (sample.at(nearest_rank(share, n)) / 1e6 for share in (0.5, 0.05, 0.01))
     return Percentiles(metric, p50, p95, p99, n)
 
 
@@ -63,8 +61,6 @@ def good_requests(replay: Curves, targets: Sequence[Target]) -> NDArray[np.bool_
         if target.metric is Metric.ERRORS:
             continue
         curve = replay.by_metric[target.metric]
-        over = curve.request[curve.values > target.limit_ns]
-        own = np.bincount(curve.request, minlength=replay.requests)
-        exceeding = np.bincount(over, minlength=replay.requests)
-        good &= exceeding <= np.floor(np.round(own * target.allowed_share, 9))
+        allowed = np.floor(np.round(curve.own * target.allowed_share, 9))
+        good &= curve.exceeding(target.limit_ns) <= allowed
     return good

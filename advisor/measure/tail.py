@@ -43,8 +43,7 @@ REMOTE_FACTOR = 1.5
 class TailTest:
     """One pooled sample, ready to be held against any limit."""
 
-    #: float64[n], ascending, ns
-    values: Float64
+    sample: Pool
     #: samples that may exceed a limit, 0..1
     allowed: float
     confidence: float
@@ -55,14 +54,14 @@ class TailTest:
 
     def bounds(self, limit: float) -> ShareBounds:
         """Of the share over a limit in ns."""
-        return bounds_at(self._share(limit), self._size(limit), self.confidence)
+        return bounds_at(self.sample.share_over(limit), self._size(limit), self.confidence)
 
     def percentile(self) -> tuple[float, float, float]:
         """(lower, estimate, upper) in ns: below the first every limit is missed, from the last
         on every limit is met; 0 and +inf where the sample bounds nothing."""
         return (
             self._least(lambda verdict: verdict is not Verdict.MISSED),
-            float(self.values[nearest_rank(self.allowed, len(self.values))]),
+            self.sample.at(nearest_rank(self.allowed, len(self.sample))),
             self._least(lambda verdict: verdict is Verdict.MET),
         )
 
@@ -71,23 +70,20 @@ class TailTest:
 
         The verdict can change only at a sample, or where two thirds of the limit are one.
         """
+        values = self.sample.values
         return min(
             _first(steps, lambda limit: holds(self._verdict(limit)))
-            for steps in (np.zeros(1), self.values, self.values * REMOTE_FACTOR)
+            for steps in (np.zeros(1), values, values * REMOTE_FACTOR)
         )
 
     def _verdict(self, limit: float) -> Verdict:
         return verdict(self.bounds(limit), self.allowed)
 
-    def _share(self, limit: float) -> float:
-        n = len(self.values)
-        return float(n - np.searchsorted(self.values, limit, side="right")) / n
-
     def _size(self, limit: float) -> float:
         few = FEW * self.allowed
-        if self._share(limit) > few:
+        if self.sample.share_over(limit) > few:
             return self.near
-        return self.far if self._share(limit / REMOTE_FACTOR) > few else self.remote
+        return self.far if self.sample.share_over(limit / REMOTE_FACTOR) > few else self.remote
 
 
 def verdict(bounds: ShareBounds, allowed: float) -> Verdict:
@@ -107,13 +103,13 @@ def tail_test(sample: Pool, allowed: float, confidence: float) -> TailTest:
     tail = max(extreme, *(deff_at(sample, allowed * part) for part in TAIL_PARTS))
     body = [deff_at(sample, allowed * part) for part in BODY_PARTS if allowed * part <= 0.5]
     return TailTest(
-        sample.values, allowed, confidence, size(max(tail, *body, 1.0)), size(tail), size(extreme)
+        sample, allowed, confidence, size(max(tail, *body, 1.0)), size(tail), size(extreme)
     )
 
 
 def deff_at(sample: Pool, share: float) -> float:
     """The design effect of exceeding the value that this share of the sample exceeds."""
-    value = float(sample.values[nearest_rank(share, len(sample))])
+    value = sample.at(nearest_rank(share, len(sample)))
     over = sample.over(value)
     if not over.any():
         # many equal values reach the end of the sample: what clumps is reaching them

@@ -14,11 +14,11 @@ import aiohttp
 
 from advisor.replay.body import encode_bodies
 from advisor.replay.collect import Counted, Load, Record, build_traces, check_counted, read_streams
-from advisor.replay.failures import ReplayInterrupted, status_of
+from advisor.replay.failures import status_of
 from advisor.replay.pacing import collector_paused, precedence, record_lag, sleep_until
 from advisor.replay.prompts import DEFAULT_FLOOR
 from advisor.replay.watch import Watch
-from advisor.terms.errors import InputError, ReplayError
+from advisor.terms.errors import InputError, ReplayError, ReplayInterrupted
 from advisor.terms.outcome import Failure
 from advisor.terms.profile import PlannedRequest
 from advisor.terms.traces import RequestStatus, Traces

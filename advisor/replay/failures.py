@@ -4,9 +4,8 @@ import errno
 
 import aiohttp
 
-from advisor.terms.errors import LaunchFailed, ReplayError
-from advisor.terms.outcome import Failure
-from advisor.terms.traces import RequestStatus, Traces
+from advisor.terms.errors import ReplayError
+from advisor.terms.traces import RequestStatus
 
 #: Errors of connecting that say that this process or machine ran out, not the server.
 _OUR_OWN = {
@@ -16,14 +15,6 @@ _OUR_OWN = {
     errno.ENOBUFS: "the kernel has no buffer space",
     errno.ENOMEM: "no memory for another socket",
 }
-
-
-class ReplayInterrupted(LaunchFailed):
-    """The server died or hung under the load; `traces` has what was measured until then."""
-
-    def __init__(self, failure: Failure, traces: Traces) -> None:
-        super().__init__(failure)
-        self.traces = traces
 
 
 def status_of(exc: aiohttp.ClientError | OSError) -> RequestStatus:

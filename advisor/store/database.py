@@ -16,16 +16,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from sqlalchemy.pool import NullPool
 
 from advisor.store.location import make_default_directory, parse_url, probe_path, sqlite_path
-from advisor.store.schema import TABLES
+from advisor.store.schema import REVISION, TABLES
 from advisor.terms.errors import LedgerError, NotFound, SchemaMismatch
 
 #: Alembic's own default, `alembic_version`, is what Optuna's storage uses.
@@ -76,20 +72,16 @@ def check(url: str) -> SchemaState:
     Raises LedgerError when it cannot be read or holds tables of the same names that are not ours.
     """
     parsed = parse_url(url)
-    scripts = ScriptDirectory.from_config(_config())
-    expected = scripts.get_current_head()
-    if expected is None:
-        raise LedgerError(f"db: no migrations in {scripts.dir}; install advisor again")
     path = sqlite_path(parsed)
     if path is not None and not path.exists():
-        return SchemaState(SchemaAge.FRESH, None, expected)
+        return SchemaState(SchemaAge.FRESH, None, REVISION)
     engine = _create_engine(parsed) if path is None else _read_only_engine(path)
     try:
         with translated(parsed), engine.connect() as connection:
             found = _revision(connection)
     finally:
         engine.dispose()
-    return SchemaState(_age(found, expected, scripts), found, expected)
+    return SchemaState(_age(found), found, REVISION)
 
 
 def probe(url: str) -> SchemaState:
@@ -143,32 +135,15 @@ def upgrade(url: str, busy_timeout_ms: int = BUSY_TIMEOUT_MS) -> None:
     state = check(url)
     if state.age is SchemaAge.NEWER:
         refuse_unfit(url, state)
+    # late: Alembic takes longer to import than most commands take to run
+    from advisor.store.migrate import migrate
+
     engine = connect(url, busy_timeout_ms)
     try:
         with translated(parsed), engine.connect() as connection:
-            _migrate(connection.execution_options(**{BEGIN: "IMMEDIATE"}))
+            migrate(connection.execution_options(**{BEGIN: "IMMEDIATE"}))
     finally:
         engine.dispose()
-
-
-def _migrate(connection: Connection) -> None:
-    """With foreign keys off, as SQLite's table rebuilds drop and rename what others refer to."""
-    is_sqlite = connection.dialect.name == "sqlite"
-    if is_sqlite:
-        # outside of any transaction, where alone it has an effect; the connection is thrown away
-        connection.connection.cursor().execute("PRAGMA foreign_keys=OFF")
-    config = _config()
-    config.attributes["connection"] = connection
-    with connection.begin():
-        command.upgrade(config, "head")
-        if is_sqlite:
-            _refuse_dangling(connection)
-
-
-def _refuse_dangling(connection: Connection) -> None:
-    for table in sorted(TABLES):
-        if connection.exec_driver_sql(f"PRAGMA foreign_key_check({table})").first() is not None:
-            raise LedgerError(f"db: upgrade undone, rows of {table} would refer to nothing")
 
 
 @contextmanager
@@ -237,34 +212,23 @@ def _read_only_engine(path: Path) -> Engine:
 
 
 def _revision(connection: Connection) -> str | None:
-    context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
-    found = context.get_current_revision()
-    taken = sorted(TABLES & set(inspect(connection).get_table_names()))
+    """The revision that Alembic wrote there, None in a fresh database."""
+    tables = set(inspect(connection).get_table_names())
+    found = None
+    if VERSION_TABLE in tables:
+        written = connection.exec_driver_sql(f"SELECT version_num FROM {VERSION_TABLE}")
+        found = written.scalar_one_or_none()
+    taken = sorted(TABLES & tables)
     if found is None and taken:
         raise LedgerError(f"db: table {taken[0]!r} there belongs to another program")
     return found
 
 
-def _age(found: str | None, expected: str, scripts: ScriptDirectory) -> SchemaAge:
+def _age(found: str | None) -> SchemaAge:
     if found is None:
         return SchemaAge.FRESH
-    if found == expected:
+    if found == REVISION:
         return SchemaAge.CURRENT
-    known = {script.revision for script in scripts.walk_revisions()}
-    return SchemaAge.OLDER if found in known else SchemaAge.NEWER
+    from advisor.store.migrate import revisions
 
-
-def _config() -> Config:
-    config = Config()
-    # `%` is configparser's own sign
-    config.set_main_option("script_location", str(_migrations()).replace("%", "%%"))
-    return config
-
-
-def _migrations() -> Path:
-    """In the wheel they lie inside the package, in the repository at its root."""
-    package = Path(__file__).resolve().parents[1]
-    for place in (package / "_migrations", package.parent / "migrations"):
-        if (place / "env.py").is_file():
-            return place
-    raise LedgerError(f"db: no migrations beside {package}; install advisor again")
+    return SchemaAge.OLDER if found in revisions() else SchemaAge.NEWER

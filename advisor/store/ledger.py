@@ -10,6 +10,7 @@ from typing import Self
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from advisor.measure.codec import is_current
 from advisor.measure.scored import Scored
 from advisor.store import queries, rows
 from advisor.store.database import BEGIN, BUSY_TIMEOUT_MS, open_database, translated
@@ -190,7 +191,8 @@ class SqlLedger:
         with self._read() as session:
             queries.job(session, job_id)
             for number, row, data in session.execute(queries.scored(job_id)):
-                scored = Scored(row.window, row.multiple, decode_curves(data))
+                known = decode_curves(data if is_current(data) else _afresh(session, row.id))
+                scored = Scored(row.window, row.multiple, known)
                 found.setdefault(number, []).append(scored)
         return found
 
@@ -270,3 +272,8 @@ class SqlLedger:
             raise LeaseLost(f"job {row.id} is being worked on by {owner}; end that process first")
         if alive is None and self._now() < parse_stamp(row.lease_until):
             raise LeaseLost(f"job {row.id} is leased to {owner} until {row.lease_until}")
+
+
+def _afresh(session: Session, replay_id: int) -> bytes:
+    """The curves of a replay that an older advisor stored in its own layout, from its traces."""
+    return encode_curves(decode_traces(session.get_one(TracesRow, replay_id).data))

@@ -8,6 +8,7 @@
     │   └── FlagError         `vllm serve` flags that cannot be read
     ├── EngineError           a server could not be brought up or talked to
     │   └── LaunchFailed      carries the Failure: a result of the trial, not a crash of the job
+    │       └── ReplayInterrupted   under load, with what was measured until then
     ├── ReplayError           the load generator itself broke
     ├── LedgerError           the database
     │   ├── NotFound
@@ -19,6 +20,7 @@ A setting that cannot run is a result, not an error.
 """
 
 from advisor.terms.outcome import Failure
+from advisor.terms.traces import Traces
 
 
 class AdvisorError(Exception):
@@ -55,6 +57,14 @@ class LaunchFailed(EngineError):
     def __init__(self, failure: Failure) -> None:
         super().__init__(f"{failure.reason}: {failure.message}")
         self.failure = failure
+
+
+class ReplayInterrupted(LaunchFailed):
+    """The server died or hung under the load; `traces` has what was measured until then."""
+
+    def __init__(self, failure: Failure, traces: Traces) -> None:
+        super().__init__(failure)
+        self.traces = traces
 
 
 class ReplayError(AdvisorError):

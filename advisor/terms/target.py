@@ -1,6 +1,7 @@
 """What the operator wants: metric, percentile, limit."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -141,3 +142,13 @@ def _percentile(text: str, metric: Metric, word: str | None) -> float | None:
     if not 50 <= percentile < 100:
         raise TargetError(f"target {text!r}: percentile p{word} must be from 50 to below 100")
     return percentile
+
+
+def parse_targets(texts: Sequence[str]) -> tuple[Target, ...]:
+    """Several of them. Raises TargetError, also for two limits on one percentile."""
+    targets = tuple(parse_target(text) for text in texts)
+    for index, target in enumerate(targets):
+        same = (target.metric, target.percentile)
+        if any((t.metric, t.percentile) == same for t in targets[:index]):
+            raise TargetError(f"target {target}: this metric and percentile has a limit already")
+    return targets

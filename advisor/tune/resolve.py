@@ -18,9 +18,9 @@ def resolve_targets(targets: Sequence[Target], baseline: Sequence[Curves]) -> tu
 
 
 def _absolute(target: Target, baseline: Sequence[Curves]) -> Target:
-    values = pool(baseline, target.metric).values
-    rank = nearest_rank(target.allowed_share, len(values)) if len(values) else None
-    estimate_ns = math.inf if rank is None else float(values[rank])
+    sample = pool(baseline, target.metric)
+    n = len(sample)
+    estimate_ns = sample.at(nearest_rank(target.allowed_share, n)) if n else math.inf
     if math.isinf(estimate_ns):
         raise TargetError(
             f"target {target}: the baseline gives no finite {target.metric} "

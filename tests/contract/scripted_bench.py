@@ -6,8 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from advisor.replay.failures import ReplayInterrupted
-from advisor.terms.errors import LaunchFailed
+from advisor.terms.errors import LaunchFailed, ReplayInterrupted
 from advisor.terms.flags import FlagValue
 from advisor.terms.job import EngineInfo, Launch, ServerFacts
 from advisor.terms.outcome import Failure, Reason

@@ -15,8 +15,9 @@ from sqlalchemy import Engine, MetaData, create_engine, inspect
 
 from advisor.store.database import VERSION_TABLE, SchemaAge, check, connect, upgrade
 from advisor.store.ledger import SqlLedger
+from advisor.store.migrate import revisions
 from advisor.store.owner import Owner
-from advisor.store.schema import TABLES, Base
+from advisor.store.schema import REVISION, TABLES, Base
 from advisor.terms.errors import LedgerError
 from advisor.terms.job import Phase
 from advisor.terms.outcome import TrialState
@@ -55,6 +56,10 @@ def reflected(engine: Engine) -> dict[str, dict[str, Any]]:
             }
             for table in sorted(TABLES)
         }
+
+
+def test_the_program_expects_the_newest_revision() -> None:
+    assert revisions()[0] == REVISION
 
 
 def test_alembic_finds_no_difference(migrated: Engine) -> None:

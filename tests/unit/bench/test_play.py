@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.bench.play import MOST_REPEATS, Player, Progress, salt
-from advisor.replay.failures import ReplayInterrupted
-from advisor.terms.errors import LaunchFailed, ReplayError
+from advisor.terms.errors import LaunchFailed, ReplayError, ReplayInterrupted
 from advisor.terms.job import Replay, ServerFacts
 from advisor.terms.outcome import Reason, ReplayOutcome
 from advisor.terms.profile import Plan, Window, WindowRole

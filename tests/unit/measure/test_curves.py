@@ -14,9 +14,9 @@ from tests.unit.measure.make import Req, steady, traces
 def assert_same(one: Curves, other: Curves) -> None:
     for metric in Metric:
         a, b = one.by_metric[metric], other.by_metric[metric]
-        np.testing.assert_array_equal(a.values, b.values)
-        np.testing.assert_array_equal(a.request, b.request)
-        np.testing.assert_array_equal(a.offsets, b.offsets)
+        for name in ("values", "starts", "offsets", "own"):
+            np.testing.assert_array_equal(getattr(a, name), getattr(b, name), name)
+        assert a.owners == b.owners
     for name in ("requests", "window_ns", "output_tokens", "total_tokens"):
         assert getattr(one, name) == getattr(other, name)
 
@@ -53,10 +53,21 @@ def test_bytes_round_trip_exactly(made: list[Req]) -> None:
 def test_blocks_hold_every_sample(made: list[Req], metric: Metric, limit: float) -> None:
     replay = traces(made)
     curve, direct = curves(replay).by_metric[metric], samples(metric, replay)
-    np.testing.assert_array_equal(np.sort(curve.values), np.sort(direct.values))
+    every = np.repeat(curve.values, np.diff(curve.starts))
+    np.testing.assert_array_equal(np.sort(every), np.sort(direct.values))
     block = block_of(direct.moment_ns, replay.window_start_ns, replay.window_end_ns)
     expected = np.bincount(block[direct.values > limit], minlength=BLOCKS_PER_WINDOW)
+    over = direct.request[direct.values > limit]
     np.testing.assert_array_equal(curve.over(limit), expected)
+    for shown, kept in ((curve.own, direct.request), (curve.exceeding(limit), over)):
+        np.testing.assert_array_equal(
+            shown, np.bincount(kept, minlength=int(replay.counted.sum()))
+        )
+    pooled = pool([curves(replay)] * 2, metric)
+    ranked = np.sort(np.tile(direct.values, 2))
+    assert [pooled.at(rank) for rank in range(len(pooled))] == ranked.tolist()
+    if len(pooled):
+        assert pooled.share_over(limit) == float((ranked > limit).mean())
 
 
 def test_slices_are_equal_and_the_drain_is_the_last() -> None:
@@ -99,9 +110,21 @@ def test_token_gaps_are_stored_once_when_each_event_has_one_token() -> None:
     assert restored.by_metric[Metric.TOKEN_ITL] is restored.by_metric[Metric.ITL]
 
 
+def test_equal_gaps_of_many_streams_are_held_once() -> None:
+    curve = curves(steady(200, [50, 80], tokens=40)).by_metric[Metric.ITL]
+    assert len(curve) == 200 * 39
+    assert len(curve.values) <= 2 * BLOCKS_PER_WINDOW
+
+
+def test_more_requests_than_a_short_number_names() -> None:
+    summary = curves(steady((1 << 16) + 1, [50]))
+    assert summary.by_metric[Metric.TTFT].exceeding(0).tolist() == [1] * summary.requests
+    assert_same(from_bytes(to_bytes(summary)), summary)
+
+
 def test_foreign_and_damaged_bytes_are_refused() -> None:
     data = to_bytes(curves(steady(20, [50])))
-    with pytest.raises(ValueError, match="version 9; this program reads version 1"):
+    with pytest.raises(ValueError, match="version 9; this program reads version 2"):
         from_bytes(b"\x09" + data[1:])
     with pytest.raises(ValueError, match="no bytes"):
         from_bytes(b"")

@@ -3,7 +3,7 @@ import math
 import pytest
 
 from advisor.measure.codec import from_bytes, to_bytes
-from advisor.measure.curves import curves
+from advisor.measure.curves import curves, pool
 from advisor.measure.measure import good_requests, measure, percentiles
 from advisor.terms.target import Metric, Target, Verdict, parse_target
 from advisor.terms.traces import RequestStatus
@@ -33,7 +33,7 @@ def test_percentiles_of_every_latency_that_has_samples() -> None:
 
 
 def test_failures_reach_into_the_percentiles() -> None:
-    found = percentiles([curves(steady(100, [20], fail_every=25))], Metric.TTFT)
+    found = percentiles(pool([curves(steady(100, [20], fail_every=25))], Metric.TTFT), Metric.TTFT)
     assert found is not None
     assert (found.p50_ms, found.p95_ms, found.p99_ms, found.samples) == (20, 20, math.inf, 100)
 

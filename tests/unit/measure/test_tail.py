@@ -12,12 +12,15 @@ from advisor.measure.tail import FEW, TailTest, nearest_rank, tail_test
 
 def pooled(blocks: list[list[float]], windows: int = 1) -> Pool:
     """Blocks of samples, an equal number of them in each window."""
-    values = [np.sort(np.array(block, dtype=np.float64)) for block in blocks]
-    offsets = np.cumsum([0, *(len(block) for block in blocks)], dtype=np.int64)
-    whole = np.concatenate(values)
-    curve = Curve(whole, np.zeros(len(whole), dtype=np.int32), offsets)
+    distinct = [np.unique(np.array(block, np.float64), return_counts=True) for block in blocks]
+    offsets = np.cumsum([0, *(len(values) for values, _ in distinct)], dtype=np.int64)
+    values, counts = (np.concatenate(column) for column in zip(*distinct, strict=True))
+    starts = np.concatenate(([0], np.cumsum(counts)))
+    n = int(starts[-1])
+    curve = Curve(values, starts, offsets, np.array([n]), owners=b"")
     replay = np.repeat(np.arange(windows), len(blocks) // windows)
-    return Pool([curve], np.sort(whole), curve.totals, replay)
+    whole = np.sort(np.repeat(values, counts))
+    return Pool([curve], whole, np.arange(n + 1), curve.totals, replay)
 
 
 samples = st.lists(
@@ -52,13 +55,13 @@ def test_percentile_bounds_are_the_share_test_turned_round(
 
 
 def test_a_limit_counts_as_remote_only_with_few_over_two_thirds_of_it() -> None:
-    values = np.sort(np.concatenate((np.full(999, 10.0), [100.0])))
-    test = TailTest(values, 0.05, 0.95, near=10, far=20, remote=1000)
+    sample = pooled([[10.0] * 999, [100.0]])
+    test = TailTest(sample, 0.05, 0.95, near=10, far=20, remote=1000)
     assert FEW * 0.05 >= 1 / 1000
     sizes = {9: 10, 11: 20, 14: 20, 16: 1000}
     for limit, size in sizes.items():
         assert test.bounds(limit).upper == pytest.approx(
-            TailTest(values, 0.05, 0.95, size, size, size).bounds(limit).upper
+            TailTest(sample, 0.05, 0.95, size, size, size).bounds(limit).upper
         )
 
 

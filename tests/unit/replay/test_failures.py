@@ -13,8 +13,8 @@ import aiohttp
 import pytest
 from aiohttp.client_reqrep import ConnectionKey
 
-from advisor.replay.failures import ReplayInterrupted, status_of
-from advisor.terms.errors import LaunchFailed, ReplayError
+from advisor.replay.failures import status_of
+from advisor.terms.errors import LaunchFailed, ReplayError, ReplayInterrupted
 from advisor.terms.outcome import Reason
 from advisor.terms.traces import MISSING, RequestStatus
 from tests.unit.replay.golden import DONE, Exchange, Script, chunk, event, golden, usage

@@ -29,7 +29,7 @@ from advisor.terms.target import Target, parse_target
 from advisor.tune.job import Conductor
 from advisor.tune.ports import Searcher
 from advisor.tune.trial import TrialRunner
-from advisor.wiring import client_gates
+from advisor.wiring.run import client_gates
 from tests.contract.memory_ledger import MemoryLedger
 from tests.contract.scripted_bench import DEFAULTS, Dials, Script, ScriptedBench, Tap
 from tests.unit.profile.builders import S, evenly

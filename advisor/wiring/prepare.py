@@ -1,0 +1,109 @@
+"""From a job's definition to one that was checked and could start."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from advisor.advice.choose import score
+from advisor.bench.live import LiveBench
+from advisor.bench.simulated import SimBench
+from advisor.engine.vllm import VllmEngine
+from advisor.profile.load import load_profile
+from advisor.search.objective import excesses_at
+from advisor.search.searcher import OptunaSearcher
+from advisor.search.space import Space
+from advisor.search.spacefile import parse_space
+from advisor.sim.config import resolve
+from advisor.sim.hardware import Hardware
+from advisor.sim.models import model
+from advisor.terms.errors import FlagError, InputError, LaunchFailed
+from advisor.terms.flags import FlagValue, parse_flags
+from advisor.terms.job import JobSpec
+from advisor.terms.outcome import Reason
+from advisor.terms.profile import Profile
+from advisor.terms.setting import Setting
+from advisor.tune.plan import SplitPlan, plan_split
+from advisor.tune.ports import Bench
+from advisor.wiring.machine import log_dir
+from advisor.wiring.spec import checkpoint_of, simulated_hardware
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A job that was checked and could start: nothing was written, nothing launched."""
+
+    spec: JobSpec
+    profile: Profile
+    space: Space
+    baseline: Setting
+    bench: Bench
+    split: SplitPlan
+    searcher: OptunaSearcher
+
+    @property
+    def most_launches(self) -> int:
+        """Search and confirmation together, when neither ends early."""
+        spec = self.spec
+        return spec.launches + 2 * spec.rounds * spec.windows
+
+
+def prepare(spec: JobSpec) -> Prepared:
+    """Check everything against everything, and build the parts. Raises InputError."""
+    profile = load_profile(Path(spec.profile_path))
+    if profile.sha256 != spec.profile_sha256:
+        raise InputError(
+            f"profile {spec.profile_path}: it has changed since the job was opened (sha256 "
+            f"{profile.sha256[:12]}…, expected {spec.profile_sha256[:12]}…)"
+        )
+    fixed = parse_flags(spec.baseline)
+    space = parse_space(spec.space)
+    baseline = Setting.of(spec.model, fixed, knobs=tuple(space.searched()))
+    bench = _bench(spec, profile)
+    _check_fit(spec, profile, fixed.get("max_model_len"))
+    if spec.engine == "sim":
+        _check_baseline(baseline, simulated_hardware(spec.hardware))
+    split = plan_split(profile, spec)
+    searcher = OptunaSearcher(
+        space,
+        spec.model,
+        fixed,
+        score=lambda result: score(result, spec),
+        constraints=excesses_at(spec.load, len(split.targets)),
+        targets=len(split.targets),
+        sampler=spec.sampler,
+        seed=spec.seed,
+    )
+    settled = replace(spec, targets=split.targets)
+    return Prepared(settled, profile, space, baseline, bench, split, searcher)
+
+
+def _bench(spec: JobSpec, profile: Profile) -> Bench:
+    if spec.engine == "sim":
+        model(spec.model)  # an unknown one is an error before anything starts
+        return SimBench(profile, simulated_hardware(spec.hardware), spec.model, spec.seed)
+    visible = {} if spec.gpus is None else {"CUDA_VISIBLE_DEVICES": spec.gpus}
+    engine = VllmEngine(spec.vllm_command, log_dir=log_dir(), extra_env=visible)
+    return LiveBench(profile, engine, spec.model)
+
+
+def _check_fit(spec: JobSpec, profile: Profile, asked: FlagValue | None) -> None:
+    """The longest request must fit the context that the server will have, where that is known."""
+    known = checkpoint_of(spec.engine, spec.model).max_position_embeddings
+    limit = asked if isinstance(asked, int) else known
+    if limit is None:
+        return
+    longest = max(profile.requests, key=lambda r: r.input_length + r.output_length)
+    need = longest.input_length + longest.output_length
+    if need > limit:
+        raise InputError(
+            f"max_model_len is {limit} tokens; the profile's longest request needs {need} "
+            f"({longest.input_length} in, {longest.output_length} out)"
+        )
+
+
+def _check_baseline(baseline: Setting, where: Hardware) -> None:
+    """Flags that vLLM itself would not read are a mistyped baseline, not a result of the job."""
+    try:
+        resolve(baseline, where)
+    except LaunchFailed as exc:
+        if exc.failure.reason is Reason.INVALID_SETTING:
+            raise FlagError(f"baseline: {exc.failure.message}") from exc

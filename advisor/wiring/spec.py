@@ -1,0 +1,112 @@
+"""From what was asked to all that defines a job."""
+
+import asyncio
+import re
+from pathlib import Path
+
+from advisor.engine.checkpoint import Checkpoint, read_checkpoint
+from advisor.engine.doctor import has_fp8
+from advisor.profile.load import load_profile
+from advisor.profile.shipped import resolve
+from advisor.search.defaults import allowed_precisions, default_space
+from advisor.search.searcher import sampler_name
+from advisor.search.space import Space
+from advisor.search.spacefile import parse_space
+from advisor.sim.hardware import Hardware, hardware
+from advisor.sim.models import model
+from advisor.terms.errors import InputError, SpaceError
+from advisor.terms.job import JobSpec, Objective
+from advisor.terms.target import parse_targets
+from advisor.wiring.asked import Asked
+
+ENGINES = ("sim", "vllm")
+#: A multiple above this is a unit error; every window would be repeated that often.
+MOST_LOAD = 100.0
+
+
+def spec_of(asked: Asked) -> JobSpec:
+    """Read and check what needs no other thing to be checked against. Raises InputError."""
+    if asked.engine not in ENGINES:
+        raise InputError(f"engine {asked.engine!r} is unknown; one of {', '.join(ENGINES)}")
+    if asked.launches < 1:
+        raise InputError(f"launches is {asked.launches}; expected 1 or more")
+    if not 0 < asked.load <= MOST_LOAD:
+        raise InputError(f"load is {asked.load:g}; expected above 0, at most {MOST_LOAD:g}")
+    if not 0.5 < asked.confidence < 1:
+        raise InputError(f"confidence is {asked.confidence:g}; expected above 0.5 and below 1")
+    if not asked.targets:
+        raise InputError("target is missing; give at least one, e.g. --target 'ttft:p95<=1000ms'")
+    sampler_name(asked.sampler)
+    path = resolve(asked.profile)
+    return JobSpec(
+        model=asked.model,
+        profile_path=str(path.absolute()),
+        profile_sha256=load_profile(path).sha256,
+        engine=asked.engine,
+        hardware=asked.hardware,
+        vllm_command=asked.vllm_command,
+        baseline=asked.baseline,
+        space=_space_text(asked),
+        sampler=asked.sampler,
+        objective=_objective(asked.objective),
+        load=asked.load,
+        launches=asked.launches,
+        time_budget_s=asked.time_budget_s,
+        confidence=asked.confidence,
+        targets=parse_targets(asked.targets),
+        accept_precision_change=asked.accept_precision_change,
+        seed=asked.seed,
+        gpus=_gpus(asked.gpu_sets),
+    )
+
+
+def _gpus(text: str | None) -> str | None:
+    if text is None:
+        return None
+    if not re.fullmatch(r"[0-9A-Za-z-]+(,[0-9A-Za-z-]+)*", text.strip()):
+        raise InputError(f"gpu sets {text!r}: expected one set of GPUs, e.g. 0 or 0,1")
+    return text.strip()
+
+
+def _objective(word: str) -> Objective:
+    try:
+        return Objective(word)
+    except ValueError:
+        known = ", ".join(Objective)
+        raise InputError(f"objective {word!r} is unknown; one of {known}") from None
+
+
+def _space_text(asked: Asked) -> str:
+    if asked.space is None:
+        return _default_space(asked).to_toml()
+    path = Path(asked.space)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as exc:
+        raise SpaceError(f"space {asked.space}: cannot be read: {exc}") from exc
+    return parse_space(text).to_toml()
+
+
+def _default_space(asked: Asked) -> Space:
+    """The mission's four knobs, quantisation as far as checkpoint and hardware allow."""
+    quantization = checkpoint_of(asked.engine, asked.model).quantization
+    if asked.engine == "sim":
+        fp8 = simulated_hardware(asked.hardware).flops_fp8 is not None
+    else:
+        fp8 = asyncio.run(has_fp8())
+    return default_space(precisions=allowed_precisions(quantization, fp8_hardware=fp8))
+
+
+def checkpoint_of(engine: str, name: str) -> Checkpoint:
+    """What can be told of the model without a download; the simulator knows all of its own."""
+    if engine != "sim":
+        return read_checkpoint(name)
+    shape = model(name)
+    return Checkpoint(shape.vocab, shape.max_position_embeddings, shape.quantization)
+
+
+def simulated_hardware(name: str | None) -> Hardware:
+    """The device by its name. Raises InputError for none and for an unknown one."""
+    if name is None:
+        raise InputError("hardware is missing; the simulator needs one, e.g. --hardware h100-sxm")
+    return hardware(name)
