@@ -114,6 +114,12 @@ def _read(name: str, path: Path) -> ModelShape:
         raise InputError(f"model {name!r}: cannot read {path}: {exc}") from exc
     if not isinstance(config, dict):
         raise InputError(f"model {name!r}: {path} is not a JSON object")
+    beyond = next((key for key in _NOT_MODELLED if config.get(key)), None)
+    if beyond is not None:
+        raise InputError(
+            f"model {name!r}: {path}: {beyond} is {config[beyond]!r}; the simulator models dense "
+            "transformers with grouped-query attention only"
+        )
 
     def size(key: str, default: int | None = None) -> int:
         value = config.get(key, default)
@@ -140,6 +146,11 @@ def _read(name: str, path: Path) -> ModelShape:
         quantization=method,
         quantized_bytes=each,
     )
+
+
+#: Keys of mixtures of experts (Mixtral, Qwen, DeepSeek) and of latent attention: read as a dense
+#: model their weights, or their KV cache, would be wrong by a factor.
+_NOT_MODELLED = ("num_local_experts", "num_experts", "n_routed_experts", "kv_lora_rank")
 
 
 def _quantization(name: str, path: Path, found: object) -> tuple[str | None, float | None]:

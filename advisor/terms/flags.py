@@ -16,6 +16,9 @@ FlagValue = bool | int | float | str
 #: vLLM reaches into a JSON flag with dots: `--compilation-config.level 3`.
 _NAME = re.compile(r"(?!no_?$)[A-Za-z]\w*(\.\w+)*", re.ASCII)
 
+#: The one flag whose value is written without a space: `-O3`.
+_LEVEL = re.compile(r"-O(\d)", re.ASCII)
+
 #: Another spelling of one flag -> the canonical name (`vllm serve --help=all`, 0.33.0).
 _ALIASES = {
     "device_memory_utilization": "gpu_memory_utilization",
@@ -23,6 +26,8 @@ _ALIASES = {
     "pp": "pipeline_parallel_size",
     "dp": "data_parallel_size",
     "q": "quantization",
+    "O": "optimization_level",
+    "cc": "compilation_config",
     "tokenizer": "tokenizer",
 }
 
@@ -82,6 +87,8 @@ def _one_flag(words: list[str], position: int) -> tuple[str, FlagValue, int]:
     word = words[position]
     if not word.startswith("-") or not word.strip("-"):
         raise FlagError(f"baseline: {word!r} is not a flag; expected --name or --name value")
+    if level := _LEVEL.fullmatch(word):
+        return "optimization_level", int(level[1]), position + 1
     given, equals, inline = word.partition("=")
     name = canonical(given)
     if not _NAME.fullmatch(name) or (equals and name.startswith("no_")):

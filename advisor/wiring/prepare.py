@@ -57,7 +57,7 @@ def prepare(spec: JobSpec) -> Prepared:
     fixed = parse_flags(spec.baseline)
     space = parse_space(spec.space)
     baseline = Setting.of(spec.model, fixed, knobs=tuple(space.searched()))
-    bench = _bench(spec, profile)
+    bench = _bench(spec, profile, space)
     _check_fit(spec, profile, fixed.get("max_model_len"))
     if spec.engine == "sim":
         _check_baseline(baseline, simulated_hardware(spec.hardware))
@@ -76,9 +76,11 @@ def prepare(spec: JobSpec) -> Prepared:
     return Prepared(settled, profile, space, baseline, bench, split, searcher)
 
 
-def _bench(spec: JobSpec, profile: Profile) -> Bench:
+def _bench(spec: JobSpec, profile: Profile, space: Space) -> Bench:
     if spec.engine == "sim":
-        model(spec.model)  # an unknown one is an error before anything starts
+        # an unknown one is an error before anything starts
+        for name in {spec.model, *(v.model for v in space.variants if v.model)}:
+            model(name)
         return SimBench(profile, simulated_hardware(spec.hardware), spec.model, spec.seed)
     visible = {} if spec.gpus is None else {"CUDA_VISIBLE_DEVICES": spec.gpus}
     engine = VllmEngine(spec.vllm_command, log_dir=log_dir(), extra_env=visible)

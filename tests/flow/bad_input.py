@@ -45,6 +45,10 @@ def prepare_files(folder: Path) -> None:
         "[knobs.max_num_batched_tokens]\nvalues = [512, 2048]\n"
         '[[rules]]\nleft = "max_num_batched_tokens"\nop = ">"\nright = 4096\n'
     )
+    (folder / "variant.toml").write_text(
+        "[knobs.max_num_batched_tokens]\nvalues = [512, 2048]\n"
+        '[variants.plain]\n[variants.other]\nmodel = "llama-9"\n'
+    )
     upgrade(f"sqlite:///{folder / 'newer.db'}")
     connection = sqlite3.connect(folder / "newer.db")
     with connection:
@@ -116,6 +120,7 @@ SPACES = (
     ),
     recommend("broken space", "space", "TOML", space="broken.toml"),
     recommend("missing space", "space absent.toml", space="absent.toml"),
+    recommend("variant of an unknown model", "model", "'llama-9'", space="variant.toml"),
     recommend("no valid setting", "space", "no valid setting", space="novalid.toml"),
 )
 OPTIONS = (

@@ -43,6 +43,8 @@ VALUES = st.one_of(
         ("--no-enable-prefix-caching", {"enable_prefix_caching": False}),
         ("--enable-prefix-caching", {"enable_prefix_caching": True}),
         ("-tp 2 --dtype half", {"tensor_parallel_size": 2, "dtype": "half"}),
+        ("-O3 -q fp8", {"optimization_level": 3, "quantization": "fp8"}),
+        ("-O 2", {"optimization_level": 2}),
         ("--swap-space -1", {"swap_space": -1}),
         ("""--json '{"a": 1}'""", {"json": '{"a": 1}'}),
         ("--compilation-config.level 3", {"compilation_config.level": 3}),
