@@ -41,7 +41,8 @@ class LiveBench:
         version = await self.engine.version()
         # the stand-in names itself in its version, whatever command started it
         simulated = version.startswith("vllm-sim ")
-        return EngineInfo("vllm", version, await hardware_name(), self.model, simulated)
+        hardware = f"simulated by {version}" if simulated else await hardware_name()
+        return EngineInfo("vllm", version, hardware, self.model, simulated)
 
     @asynccontextmanager
     async def serve(self, setting: Setting) -> AsyncIterator["LiveServer"]:

@@ -71,7 +71,7 @@ class StderrWatch:
         text = f"  [{_duration(elapsed_s)} elapsed"
         left = self._planned - self._closed_here
         if self._closed_here and left > 0:
-            text += f", at most {_duration(elapsed_s / self._closed_here * left)} left"
+            text += f", about {_duration(elapsed_s / self._closed_here * left)} left"
         return text + "]"
 
     def _line(self, text: str) -> None:

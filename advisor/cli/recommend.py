@@ -43,9 +43,13 @@ def recommend(
         ),
     ] = None,
     vllm_command: Annotated[
-        str,
-        typer.Option(metavar="COMMAND", help="What stands before `serve`; a path or words."),
-    ] = "vllm",
+        str | None,
+        typer.Option(
+            metavar="COMMAND",
+            help="What stands before `serve`; a path or words. Default: vllm; only for --engine "
+            "vllm.",
+        ),
+    ] = None,
     baseline: Annotated[
         str,
         typer.Option(
@@ -94,7 +98,8 @@ def recommend(
     confidence: Annotated[
         float,
         typer.Option(
-            metavar="SHARE", help="One-sided confidence of the whole job, above 0.5 and below 1."
+            metavar="SHARE",
+            help="One-sided confidence of the whole job, above 0.5, at most 0.9999.",
         ),
     ] = 0.95,
     accept_precision_change: Annotated[
@@ -117,7 +122,10 @@ def recommend(
     ] = None,
     gpu_sets: Annotated[
         str | None,
-        typer.Option(metavar="GPUS", help="GPUs that a server may use, e.g. 0 or 0,1: one set."),
+        typer.Option(
+            metavar="GPUS",
+            help="GPUs that a server may use, e.g. 0 or 0,1: one set; only for --engine vllm.",
+        ),
     ] = None,
     report: Annotated[
         str | None,

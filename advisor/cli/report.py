@@ -18,6 +18,8 @@ def check_report(path: str | None) -> None:
     """Before anything is launched: an unwritable report is an error of the first second."""
     if path is None:
         return
+    if not path.strip():
+        raise InputError("report is empty; expected a file to write")
     if not Path(path).absolute().parent.is_dir():
         raise InputError(f"report {path}: the folder does not exist")
     if Path(path).is_dir():

@@ -90,7 +90,9 @@ def _judged(measurement: Measurement, target: Target, phase: Phase) -> str:
 def _number(value: float | None, target: Target) -> str:
     if value is None:
         return "no data"
-    return f"{value:.2g} %" if target.metric is Metric.ERRORS else f"{value:.4g} ms"
+    if target.metric is Metric.ERRORS:
+        return f"{value:.2g} %"
+    return f"{value:.4g} ms" if value < 10_000 else f"{value / 1000:.4g} s"
 
 
 def print_advice(console: Console, job: Job, advice: Advice) -> None:

@@ -98,7 +98,7 @@ class _Row:
         self._where = f"profile {path}, row {number}"
         try:
             # Decimal keeps every digit of a timestamp; a float would round epoch milliseconds
-            fields = json.loads(line, parse_float=Decimal)
+            fields = json.loads(line, parse_float=Decimal, object_pairs_hook=_once)
         except (ValueError, RecursionError) as exc:
             raise ProfileError(
                 f"{self._where}: not JSON: {_brief(line)} ({_brief(exc)}); "
@@ -170,6 +170,15 @@ class _Row:
         if value is None or isinstance(value, str):
             return value
         raise self.error("session_id", "a string, or no such field")
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Of two values for one field nobody knows which was meant."""
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        twice = next(name for name, count in Counter(n for n, _ in pairs).items() if count > 1)
+        raise ValueError(f"{twice} is given twice")
+    return fields
 
 
 def _brief(value: object) -> str:

@@ -40,6 +40,7 @@ _TARGET = re.compile(
     r"(?P<limit>[^a-z%\s]+)\s*(?P<unit>[a-zA-Z%]*)\s*",
     re.IGNORECASE,
 )
+_PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?inf|nan", re.ASCII | re.I)
 _NS_PER = {Unit.MS: 1_000_000, Unit.S: 1_000_000_000}
 _LATENCIES = ", ".join(m for m in Metric if m is not Metric.ERRORS)
 
@@ -113,10 +114,10 @@ def _metric(text: str, word: str) -> Metric:
 
 
 def _number(text: str, field: str, word: str) -> float:
-    try:
-        number = float(word)
-    except ValueError:
-        raise TargetError(f"target {text!r}: {field} {word!r} is not a number") from None
+    # float() reads more than a person writes: digits of other scripts, 1_000
+    if not _PLAIN.fullmatch(word):
+        raise TargetError(f"target {text!r}: {field} {word!r} is not a number")
+    number = float(word)
     if number != number or number in (float("inf"), float("-inf")):
         raise TargetError(f"target {text!r}: {field} {word!r} must be finite")
     return number

@@ -12,7 +12,8 @@ class Asked:
     engine: str
     targets: tuple[str, ...]
     hardware: str | None = None
-    vllm_command: str = "vllm"
+    #: None: `vllm` on the path
+    vllm_command: str | None = None
     baseline: str = ""
     space: str | None = None
     sampler: str = "advisor"

@@ -19,23 +19,31 @@ from advisor.terms.job import JobSpec, Objective
 from advisor.terms.target import parse_targets
 from advisor.wiring.asked import Asked
 
+DEFAULT_COMMAND = "vllm"
 ENGINES = ("sim", "vllm")
 #: A multiple above this is a unit error; every window would be repeated that often.
 MOST_LOAD = 100.0
+#: Years of launches; beyond it somebody meant something else.
+MOST_LAUNCHES = 10_000
+#: The normal and t quantiles behind the bounds are no longer trustworthy further out.
+MOST_CONFIDENCE = 0.9999
 
 
 def spec_of(asked: Asked) -> JobSpec:
     """Read and check what needs no other thing to be checked against. Raises InputError."""
     if asked.engine not in ENGINES:
         raise InputError(f"engine {asked.engine!r} is unknown; one of {', '.join(ENGINES)}")
-    if asked.launches < 1:
-        raise InputError(f"launches is {asked.launches}; expected 1 or more")
+    if not 1 <= asked.launches <= MOST_LAUNCHES:
+        raise InputError(f"launches is {asked.launches}; expected 1 to {MOST_LAUNCHES}")
     if not 0 < asked.load <= MOST_LOAD:
         raise InputError(f"load is {asked.load:g}; expected above 0, at most {MOST_LOAD:g}")
-    if not 0.5 < asked.confidence < 1:
-        raise InputError(f"confidence is {asked.confidence:g}; expected above 0.5 and below 1")
+    if not 0.5 < asked.confidence <= MOST_CONFIDENCE:
+        raise InputError(
+            f"confidence is {asked.confidence!r}; expected above 0.5, at most {MOST_CONFIDENCE}"
+        )
     if not asked.targets:
         raise InputError("target is missing; give at least one, e.g. --target 'ttft:p95<=1000ms'")
+    _refuse_of_the_other_engine(asked)
     sampler_name(asked.sampler)
     path = resolve(asked.profile)
     return JobSpec(
@@ -44,7 +52,7 @@ def spec_of(asked: Asked) -> JobSpec:
         profile_sha256=load_profile(path).sha256,
         engine=asked.engine,
         hardware=asked.hardware,
-        vllm_command=asked.vllm_command,
+        vllm_command=asked.vllm_command or DEFAULT_COMMAND,
         baseline=asked.baseline,
         space=_space_text(asked),
         sampler=asked.sampler,
@@ -58,6 +66,20 @@ def spec_of(asked: Asked) -> JobSpec:
         seed=asked.seed,
         gpus=_gpus(asked.gpu_sets),
     )
+
+
+def _refuse_of_the_other_engine(asked: Asked) -> None:
+    """An option that would change nothing is a misunderstanding, often a forgotten --engine."""
+    given = {
+        "hardware": ("sim", asked.hardware),
+        "vllm_command": ("vllm", asked.vllm_command),
+        "gpu_sets": ("vllm", asked.gpu_sets),
+    }
+    for name, (engine, value) in given.items():
+        if value is not None and asked.engine != engine:
+            raise InputError(
+                f"{name} is {value!r}; it goes with --engine {engine}, this is {asked.engine}"
+            )
 
 
 def _gpus(text: str | None) -> str | None:
@@ -82,8 +104,12 @@ def _space_text(asked: Asked) -> str:
     path = Path(asked.space)
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as exc:
-        raise SpaceError(f"space {asked.space}: cannot be read: {exc}") from exc
+    except OSError as exc:
+        raise SpaceError(
+            f"space {asked.space!r}: {exc.strerror}; expected a TOML file of knobs"
+        ) from exc
+    except UnicodeDecodeError as exc:
+        raise SpaceError(f"space {asked.space!r}: not UTF-8; expected a TOML file") from exc
     return parse_space(text).to_toml()
 
 

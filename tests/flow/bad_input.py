@@ -39,6 +39,7 @@ def prepare_files(folder: Path) -> None:
     (folder / "empty.jsonl").write_text("")
     (folder / "malformed.jsonl").write_text(ROW + '{"timestamp": 5, "input_length": "x"}\n')
     (folder / "negative.jsonl").write_text(ROW.replace("100", "-100"))
+    (folder / "twice.jsonl").write_text(ROW.replace("{", '{"timestamp": 5, '))
     (folder / "typo.toml").write_text("[knobs.max_num_batched_tokns]\nvalues = [512, 2048]\n")
     (folder / "broken.toml").write_text("[knobs\n")
     (folder / "novalid.toml").write_text(
@@ -119,7 +120,7 @@ SPACES = (
         "unknown knob", "max_num_batched_tokns", "max_num_batched_tokens", space="typo.toml"
     ),
     recommend("broken space", "space", "TOML", space="broken.toml"),
-    recommend("missing space", "space absent.toml", space="absent.toml"),
+    recommend("missing space", "space 'absent.toml'", space="absent.toml"),
     recommend("variant of an unknown model", "model", "'llama-9'", space="variant.toml"),
     recommend("no valid setting", "space", "no valid setting", space="novalid.toml"),
 )
@@ -135,7 +136,28 @@ OPTIONS = (
     recommend("time without unit", "time budget '5'", time_budget="5"),
     recommend("no time", "time budget '0s'", time_budget="0s"),
     recommend("load of nothing", "load is 0", load="0"),
-    recommend("certainty", "confidence is 1", confidence="1"),
+    recommend("certainty", "confidence is 1", "0.9999", confidence="1"),
+    recommend("near certainty", "confidence is 0.9999999", confidence="0.9999999999999999"),
+    recommend("too many launches", "launches is 99999999999", "10000", launches="99999999999"),
+    recommend(
+        "vllm command for the simulator",
+        "vllm_command is 'vllm'",
+        "--engine vllm",
+        extra=("--vllm-command", "vllm"),
+    ),
+    recommend("GPUs for the simulator", "gpu_sets is '0'", extra=("--gpu-sets", "0")),
+    recommend("hardware for vllm", "hardware is 'h100-sxm'", "--engine sim", engine="vllm"),
+    recommend("report without a name", "report is empty", extra=("--report", "")),
+    recommend("space is a folder", "space '.'", "expected a TOML file", space="."),
+    recommend(
+        "digits of another script",
+        "'\u0666\u0660'",
+        "not a number",
+        target="ttft:p90<=\u0666\u0660ms",
+    ),
+    recommend(
+        "field given twice", "twice.jsonl", "timestamp is given twice", profile="twice.jsonl"
+    ),
     recommend("option no number", "--seed", "'abc'", seed="abc"),
     recommend("launches no number", "--launches", "'two'", launches="two"),
     recommend("unknown option", "--lauches", extra=("--lauches", "3")),
@@ -143,7 +165,12 @@ OPTIONS = (
     recommend("report in no folder", "report absent/x.html", report="absent/x.html"),
     recommend("report is a folder", "report .", report="."),
     recommend(
-        "missing vllm", "vllm", "absent-vllm", engine="vllm", vllm_command="absent-vllm --x"
+        "missing vllm",
+        "vllm",
+        "absent-vllm",
+        engine="vllm",
+        hardware=None,
+        vllm_command="absent-vllm --x",
     ),
 )
 BASELINES = (
