@@ -54,9 +54,10 @@ class EventLines:
 
 @dataclass(slots=True)
 class Stream:
-    """What one response said; times are the stamps of the reads that completed the events."""
+    """What one response said."""
 
-    event_ns: list[int] = field(default_factory=list)
+    #: the number of the read that completed the event
+    event_reads: list[int] = field(default_factory=list)
     #: tokens per event, each >= 1
     event_tokens: list[int] = field(default_factory=list)
     #: the sum of `event_tokens`
@@ -69,12 +70,10 @@ class Stream:
     error: str | None = None
     #: chunks with text for which the server gave no token count
     uncounted: int = 0
-    #: reads that completed at least one token event
-    token_reads: int = 0
 
 
 def parse_stream(reads: Iterable[tuple[int, bytes]]) -> Stream:
-    """The token events of one response from its (stamp in ns, bytes) reads, in order.
+    """The token events of one response from its (number, bytes) reads, in order.
 
     An event is a chunk that carries at least one generated token. Its tokens are the ids in it
     or, without ids, the growth of the cumulative usage: never the number of chunks or reads.
@@ -82,12 +81,10 @@ def parse_stream(reads: Iterable[tuple[int, bytes]]) -> Stream:
     """
     stream = Stream()
     lines = EventLines()
-    for stamp, read in reads:
-        before = len(stream.event_ns)
+    for number, read in reads:
         for data in lines.feed(read):
             if data.strip() and not stream.done:
-                _apply(stream, stamp, data)
-        stream.token_reads += len(stream.event_ns) > before
+                _apply(stream, number, data)
     return stream
 
 
@@ -102,7 +99,7 @@ class _Chunk:
     error: str | None
 
 
-def _apply(stream: Stream, stamp: int, data: bytes) -> None:
+def _apply(stream: Stream, number: int, data: bytes) -> None:
     if data.strip() == b"[DONE]":
         stream.done = True
         return
@@ -118,17 +115,17 @@ def _apply(stream: Stream, stamp: int, data: bytes) -> None:
     if chunk.prompt_tokens is not None:
         stream.prompt_tokens = chunk.prompt_tokens
     if chunk.has_choices:
-        _count(stream, stamp, chunk)
+        _count(stream, number, chunk)
 
 
-def _count(stream: Stream, stamp: int, chunk: _Chunk) -> None:
+def _count(stream: Stream, number: int, chunk: _Chunk) -> None:
     tokens = chunk.ids
     if tokens is None and chunk.completion_tokens is not None:
         tokens = chunk.completion_tokens - stream.tokens
     if tokens is None:
         stream.uncounted += chunk.has_text
     elif tokens > 0:
-        stream.event_ns.append(stamp)
+        stream.event_reads.append(number)
         stream.event_tokens.append(tokens)
         stream.tokens += tokens
 

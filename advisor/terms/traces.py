@@ -40,6 +40,9 @@ class ClientAudit:
     events_per_read: float | None
     #: where times were taken: kernel, read or virtual
     stamped_at: str
+    #: kernel stamps only: at most this much earlier did 99 % of the token events arrive
+    stamp_late_p99_ms: float | None = None
+    tokens_per_event: float | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,6 +3,8 @@
 import asyncio
 import gc
 import json
+import sys
+import threading
 
 import numpy as np
 import pytest
@@ -59,7 +61,8 @@ async def test_the_audit_says_how_the_client_kept_up() -> None:
     assert audit.cpu_share > 0
     assert audit.events_per_read is not None
     assert audit.events_per_read >= 1
-    assert audit.stamped_at == "read"
+    assert audit.stamped_at == ("kernel" if sys.platform == "linux" else "read")
+    assert audit.tokens_per_event == 1
 
 
 async def test_the_loops_lag_is_taken_in_the_counted_window_only() -> None:
@@ -218,13 +221,46 @@ async def test_a_cancelled_replay_leaves_nothing_behind() -> None:
             await task
         running = {t for t in asyncio.all_tasks() - before if not t.done()}
     assert {t.get_coro().__name__ for t in running} <= {"serve"}  # type: ignore[union-attr]
+    assert not [t.name for t in threading.enumerate() if t.name.startswith("replay")]
     assert gc.isenabled()
 
 
-@pytest.mark.parametrize("url", ["", "127.0.0.1:8000", "ftp://host", "http://"])
+async def test_an_answer_ends_though_the_server_keeps_the_connection() -> None:
+    async def stay(exchange: Exchange) -> None:
+        await exchange.answer()
+        await server.wait_for(24)
+
+    async with golden({8: stay}) as server:
+        traces = await play(server.url, request(0, 8), request(1_500, 24, 1))
+    assert traces.status.tolist() == [OK, OK]
+    assert traces.end_ns[0] < 500_000_000
+
+
+async def test_a_path_before_the_api_is_kept() -> None:
+    async with golden(path="/models/a") as server:
+        traces = await play(f"{server.url}/models/a/", request(0, 8))
+    assert traces.status.tolist() == [OK]
+
+
+async def test_a_name_with_several_addresses_is_tried_for_one_that_answers() -> None:
+    async with golden() as server:
+        traces = await play(server.url.replace("127.0.0.1", "localhost"), request(0, 8))
+    assert traces.status.tolist() == [OK]
+
+
+@pytest.mark.parametrize(
+    "url", ["", "127.0.0.1:8000", "ftp://host", "http://", "http://host:0x1", "https://host"]
+)
 async def test_an_address_of_no_use_is_bad_input(url: str) -> None:
     with pytest.raises(InputError, match=r"^endpoint '.*': expected http://HOST:PORT$"):
         await play(url, request(0, 8))
+
+
+async def test_a_name_that_nobody_knows_is_bad_input() -> None:
+    with pytest.raises(
+        InputError, match=r"^endpoint 'http://nobody.invalid': cannot be looked up"
+    ):
+        await play("http://nobody.invalid", request(0, 8))
 
 
 async def test_an_empty_plan_is_refused() -> None:
