@@ -10,7 +10,7 @@ from typing import Protocol
 
 _HEAD_END = b"\r\n\r\n"
 _STATUS = re.compile(rb"HTTP/1\.[01] (\d{3})(?: |$)")
-_CHUNK_SIZE = re.compile(rb"[0-9a-fA-F]{1,12}[ \t]*(;.*)?", re.DOTALL)
+_CHUNK_SIZE = re.compile(rb"([0-9a-fA-F]{1,12})[ \t]*(?:;.*)?", re.DOTALL)
 #: Longer heads and chunk-size lines are no server's; a limit keeps garbage from being collected.
 _LONGEST_HEAD_BYTES = 64 * 1024
 
@@ -159,8 +159,10 @@ class _Chunked:
         self.complete = False
 
     def feed(self, read: bytes) -> bytes:
+        at = self._whole_chunk(read)
+        if at:
+            return read[at:-2]
         pieces = []
-        at = 0
         while at < len(read) and not self.complete:
             if self._left:
                 piece = read[at : at + self._left]
@@ -171,6 +173,16 @@ class _Chunked:
             else:
                 at = self._take_line(read, at)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _whole_chunk(self, read: bytes) -> int:
+        """Nearly always: the read is one chunk, and its data begin here; else 0."""
+        at = read.find(b"\r\n") + 2
+        left = len(read) - at - 2
+        if self._line or self._left or self._after_data or self._in_trailer or left < 1:
+            return 0
+        size = _CHUNK_SIZE.fullmatch(read, 0, max(0, at - 2))
+        whole = size is not None and int(size[1], 16) == left and read.endswith(b"\r\n")
+        return at if whole else 0
 
     def _take_line(self, read: bytes, at: int) -> int:
         end = read.find(b"\n", at)
@@ -190,8 +202,9 @@ class _Chunked:
             self._after_data = False
         elif self._in_trailer:
             self.complete = not line
-        elif not _CHUNK_SIZE.fullmatch(line):
-            raise _Malformed(f"a chunk's size line is {line[:80]!r}")
         else:
-            self._left = int(line.partition(b";")[0], 16)
+            size = _CHUNK_SIZE.fullmatch(line)
+            if size is None:
+                raise _Malformed(f"a chunk's size line is {line[:80]!r}")
+            self._left = int(size[1], 16)
             self._in_trailer = self._left == 0

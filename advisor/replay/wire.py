@@ -10,6 +10,7 @@ import errno
 import heapq
 import selectors
 import socket
+import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,15 +33,21 @@ HEAD_START_NS = 100_000_000
 _CONNECT_AHEAD_NS = 80_000_000
 #: Sends wait on the sockets until this long before their moment, then spin.
 _SPIN_NS = 120_000
+#: A connection takes a fraction of this, and is put off while a send is so near.
+_CONNECT_TAKES_NS = 400_000
+#: What the kernel stamps can be read a little later, many streams in one turn; without its stamps
+#: every read comes at once. Only two events of one stream within this time then share a stamp.
+_REST_NS = 500_000
 #: Everything that has arrived for a stream is taken by one call.
 _READ_BYTES = 64 * 1024
 #: Connections whose answer seems complete and whose server does not close are looked at so often.
 _SWEEP_BEATS = 100
 _SWEEP_IDLE_NS = 500_000_000
-#: `select` knows no higher numbers.
+#: epoll rounds its timeout up to whole milliseconds; `select` waits microseconds, on the epoll
+#: itself, and knows no descriptors from `_FD_SETSIZE` on.
+_EPOLL_GRAIN_NS = 1_000_000
 _FD_SETSIZE = 1024
 
-_CONNECT, _SEND = 0, 1
 _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
 
@@ -82,13 +89,16 @@ class Wire:
         self._beat_ns = 0
         self._beats = 0
         self._watch = watch
-        #: (moment after zero, what to do, request)
-        self._agenda: list[tuple[int, int, int]] = []
+        #: (moment, request), soonest first
+        self._sends: list[tuple[int, int]] = []
+        self._connects: list[tuple[int, int]] = []
         self._waiting: dict[int, _Open] = {}
         self._open: dict[int, _Open] = {}
         self._deadlines: deque[tuple[int, _Open]] = deque()
         self._left = len(due_ns)
         self._looked_ns = 0
+        #: whether the last arrival had a stamp of the kernel's
+        self._stamped = False
         self._stopping = False
         self._selector, self._wake_reader, self._wake_writer = _descriptors()
 
@@ -120,9 +130,7 @@ class Wire:
         self.zero_ns = perf_counter_ns() + HEAD_START_NS
         self._beat_ns = self.zero_ns + self._beats_from_ns
         for index, due_ns in enumerate(self._due_ns):
-            self._agenda.append((due_ns - _CONNECT_AHEAD_NS, _CONNECT, index))
-            self._agenda.append((due_ns, _SEND, index))
-        heapq.heapify(self._agenda)
+            self._plan(index, self.zero_ns + due_ns)
         while self._left and not self._stopping:
             self._keep_time()
             looked_ns = self._looked_ns
@@ -137,6 +145,10 @@ class Wire:
                 if mask & _READ:
                     self._take(connection, looked_ns)
 
+    def _plan(self, index: int, moment_ns: int) -> None:
+        heapq.heappush(self._sends, (moment_ns, index))
+        heapq.heappush(self._connects, (moment_ns - _CONNECT_AHEAD_NS, index))
+
     def _keep_time(self) -> None:
         """Do everything that is due."""
         now_ns = perf_counter_ns()
@@ -148,24 +160,32 @@ class Wire:
                 self._sweep(now_ns)
         while self._deadlines and self._deadlines[0][0] <= now_ns:
             self._expire(self._deadlines.popleft()[1], now_ns)
-        while self._agenda and self._agenda[0][0] + self.zero_ns <= perf_counter_ns():
-            _, action, index = heapq.heappop(self._agenda)
-            if action == _CONNECT:
+        while self._sends and self._sends[0][0] <= perf_counter_ns():
+            self._send(heapq.heappop(self._sends)[1])
+        while self._connects and self._connects[0][0] <= perf_counter_ns():
+            if self._sends and self._sends[0][0] - perf_counter_ns() < _CONNECT_TAKES_NS:
+                break  # it has time, the send has none
+            index = heapq.heappop(self._connects)[1]
+            if self.records[index].sent_ns is None:
                 self._connect(index)
-            else:
-                self._send(index)
 
     def _wait(self) -> list[tuple[selectors.SelectorKey, int]]:
         """What is ready, at the latest when something is due."""
         now_ns = perf_counter_ns()
         ahead_ns = self._beat_ns - now_ns
-        if self._agenda:
-            moment_ns, action, _ = self._agenda[0]
-            spin_ns = _SPIN_NS if action == _SEND else 0
-            ahead_ns = min(ahead_ns, moment_ns + self.zero_ns - now_ns - spin_ns)
+        if self._sends:
+            ahead_ns = min(ahead_ns, self._sends[0][0] - _SPIN_NS - now_ns)
+        if self._connects:
+            ahead_ns = min(ahead_ns, max(self._connects[0][0] - now_ns, _CONNECT_TAKES_NS))
+        if self._stamped:
+            rest_ns = min(ahead_ns, self._looked_ns + _REST_NS - now_ns)
+            if rest_ns > 0:
+                time.sleep(rest_ns / 1e9)
+                ahead_ns -= rest_ns
+        if ahead_ns >= 2 * _EPOLL_GRAIN_NS:
+            return self._selector.select((ahead_ns - _EPOLL_GRAIN_NS) / 1e9)
         number = self._selector.fileno()
         if ahead_ns > 0 and number < _FD_SETSIZE:
-            # epoll's own timeout counts in whole milliseconds; this one in microseconds
             select((number,), (), (), ahead_ns / 1e9)
         return self._selector.select(0)
 
@@ -182,6 +202,8 @@ class Wire:
         self._waiting[index] = _Open(sock, self.records[index], message)
 
     def _send(self, index: int) -> None:
+        if index not in self._waiting:
+            self._connect(index)  # it was put off until now
         connection = self._waiting.pop(index)
         now_ns = perf_counter_ns()
         connection.record.sent_ns = now_ns
@@ -228,6 +250,7 @@ class Wire:
             self._end(connection, RequestStatus.OK, read_ns)
             return
         stamp = control[0][2] if control else NO_STAMP
+        self._stamped = len(control) > 0
         record.add(read, read_ns, looked_ns, stamp if len(stamp) == STAMP_BYTES else NO_STAMP)
         self._watch.saw(read_ns, read)
 

@@ -158,4 +158,4 @@ async def golden(
             task.cancel()
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
         broken = [o for o in outcomes if isinstance(o, Exception)]
-        assert not broken
+        assert broken == []

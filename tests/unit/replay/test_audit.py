@@ -132,10 +132,12 @@ def test_failed_and_uncounted_requests_are_not_held_to_their_lengths() -> None:
     assert outcome(wrong) is ReplayOutcome.MISMATCH
 
 
-async def test_a_stalled_event_loop_makes_the_replay_client_bound() -> None:
+async def test_a_stalled_interpreter_makes_the_replay_client_bound() -> None:
+    """One call that never lets another thread in, as an extension module can be."""
+
     async def stall() -> None:
         await server.wait_for(8)
-        time.sleep(0.2)  # noqa: ASYNC251 - the fault under test
+        sum(range(40_000_000))
 
     async with golden() as server:
         stalled = asyncio.create_task(stall())
@@ -145,4 +147,16 @@ async def test_a_stalled_event_loop_makes_the_replay_client_bound() -> None:
     verdict, note = judge_replay(seen, ttft_limit_ms=1000, itl_limit_ms=200)
     assert verdict is ReplayOutcome.CLIENT_BOUND
     assert "send lateness" in note
-    assert "event-loop lag" in note
+
+
+async def test_a_stalled_event_loop_holds_up_no_send() -> None:
+    async def stall() -> None:
+        await server.wait_for(8)
+        time.sleep(0.2)  # noqa: ASYNC251 - the fault under test
+
+    async with golden() as server:
+        stalled = asyncio.create_task(stall())
+        plan = [request(at, 8 + at, 1) for at in range(0, 400, 40)]
+        seen = await play(server.url, *plan)
+        await stalled
+    assert (seen.sent_ns - seen.planned_ns).max() < 190_000_000
