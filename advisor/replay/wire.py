@@ -35,9 +35,9 @@ _CONNECT_AHEAD_NS = 80_000_000
 _SPIN_NS = 120_000
 #: A connection takes a fraction of this, and is put off while a send is so near.
 _CONNECT_TAKES_NS = 400_000
-#: What the kernel stamps can be read a little later, many streams in one turn; without its stamps
+#: What the kernel stamps can be read a moment later, many streams in one turn; without its stamps
 #: every read comes at once. Only two events of one stream within this time then share a stamp.
-_REST_NS = 500_000
+_REST_NS = 1_000_000
 #: Everything that has arrived for a stream is taken by one call.
 _READ_BYTES = 64 * 1024
 #: Connections whose answer seems complete and whose server does not close are looked at so often.
