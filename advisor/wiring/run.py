@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 
+from advisor.bench.carries import client_warning
 from advisor.bench.play import Assess
 from advisor.replay.audit import judge_replay
+from advisor.replay.capacity import measure_capacity
 from advisor.store.ledger import SqlLedger
 from advisor.terms.advice import Advice
 from advisor.terms.job import Job
@@ -18,6 +20,11 @@ from advisor.wiring.prepare import Prepared
 async def run(prepared: Prepared, job: Job, ledger: SqlLedger, watch: Watch) -> Advice:
     """Run or go on with one job to its advice."""
     spec = prepared.spec
+    if spec.engine != "sim":
+        top = spec.load * max(spec.multiples)
+        warning = await client_warning(prepared.profile, top, measure_capacity)
+        if warning is not None:
+            watch.note(warning)
     runner = TrialRunner(
         bench=prepared.bench,
         spec=spec,
