@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from advisor.measure.definitions import samples
 from advisor.terms.outcome import ReplayOutcome
@@ -22,6 +23,8 @@ STAMP_SHARE_OF_LIMIT = 0.10
 SHARE_OF_MARGIN = 0.10
 #: More than this share of requests with other lengths is another load than the plan's.
 MISMATCH_SHARE = 0.01
+#: A text's length is planned by the average word; so near it is the work that was planned.
+TEXT_DRIFT_SHARE, TEXT_DRIFT_TOKENS = 0.05, 4
 
 _FROM_PLAN = (Metric.TTFT, Metric.E2E)
 _BETWEEN_EVENTS = (Metric.ITL, Metric.TOKEN_ITL, Metric.TPOT)
@@ -86,7 +89,8 @@ def _mismatch_note(traces: Traces) -> str:
     received = np.diff(cumulative[traces.event_offsets])
     # a server that does not tell the prompt's length cannot contradict the plan
     told = traces.prompt_tokens != MISSING
-    prompts = ok & told & (traces.prompt_tokens != traces.input_tokens)
+    off = np.abs(traces.prompt_tokens - traces.input_tokens)
+    prompts = ok & told & (off > _allowed_drift(traces))
     outputs = ok & (received != traces.output_tokens)
     total, wrong = int(ok.sum()), int((prompts | outputs).sum())
     if wrong <= MISMATCH_SHARE * total:
@@ -98,6 +102,13 @@ def _mismatch_note(traces: Traces) -> str:
         f" {traces.input_tokens[worst]} + {traces.output_tokens[worst]} tokens planned,"
         f" {_told(traces.prompt_tokens[worst])} + {received[worst]} seen"
     )
+
+
+def _allowed_drift(traces: Traces) -> NDArray[np.float64]:
+    """Tokens by which each prompt may be longer or shorter than planned: none, when sent as ids."""
+    if traces.audit is None or not traces.audit.text_prompts:
+        return np.zeros(len(traces))
+    return np.maximum(TEXT_DRIFT_TOKENS, TEXT_DRIFT_SHARE * traces.input_tokens)
 
 
 def _told(count: np.int64) -> str:

@@ -5,16 +5,19 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from time import perf_counter_ns
 
 from advisor.replay.address import Address, resolve
-from advisor.replay.body import encode_bodies
+from advisor.replay.body import Api, encode_bodies, encode_chats, encode_probes
 from advisor.replay.clock import wall_offset_ns
 from advisor.replay.collect import Counted, Load, build_traces, check_counted, read_answers
 from advisor.replay.http1 import encode_request
 from advisor.replay.pacing import collector_paused, precedence, quick_switches
 from advisor.replay.prompts import DEFAULT_FLOOR
+from advisor.replay.text import TextScale, fit_scale
 from advisor.replay.watch import Watch
 from advisor.replay.wire import HEAD_START_NS, Wire
 from advisor.terms.errors import ReplayError, ReplayInterrupted
@@ -23,7 +26,8 @@ from advisor.terms.profile import PlannedRequest
 from advisor.terms.traces import RequestStatus, Traces
 
 _log = logging.getLogger(__name__)
-_PATH = "/v1/completions"
+#: Any prompt that no plan has: block ids are hashes of 63 bits.
+_PROBE_SEED = -1
 
 
 async def replay(
@@ -40,6 +44,7 @@ async def replay(
     alive: Callable[[], bool],
     on_progress: Callable[[float], None] | None = None,
     floor: int = DEFAULT_FLOOR,
+    api: Api = Api.COMPLETIONS,
 ) -> Traces:
     """Play `requests` (ascending in `at_ns`) against `endpoint_url` to the end of the last one.
 
@@ -48,35 +53,72 @@ async def replay(
     crashed_under_load, or when requests are open and no stream has brought a token for
     `stall_timeout_s`, with reason hung. Raises ReplayError when the client itself broke or the
     server does not count its tokens, InputError for an address or a vocabulary of no use.
-    `on_progress` gets the share of requests that have ended, 0..1.
+    `on_progress` gets the share of requests that have ended, 0..1. Over the chat API prompts are
+    text: their lengths are near the plan's, not equal, and two short prompts go ahead of the load.
     """
     _check_order(requests)
-
-    def prepare() -> tuple[Address, list[bytes]]:
-        address = resolve(endpoint_url)
-        bodies = encode_bodies(
-            requests, model, block_tokens=block_tokens, vocab_size=vocab_size, floor=floor
+    address = await asyncio.to_thread(resolve, endpoint_url)
+    sender = _Sender(address, api, request_timeout_s, stall_timeout_s, alive)
+    if api is Api.CHAT:
+        scale = await sender.text_scale(model)
+        encode = partial(encode_chats, block_tokens=block_tokens, scale=scale)
+    else:
+        encode = partial(
+            encode_bodies, block_tokens=block_tokens, vocab_size=vocab_size, floor=floor
         )
-        path = address.prefix + _PATH
-        return address, [encode_request(address.host, path, body) for body in bodies]
-
-    address, messages = await asyncio.to_thread(prepare)
+    messages = sender.messages(await asyncio.to_thread(encode, requests, model))
     watch = Watch(len(requests), stall_timeout_s, alive, on_progress)
-    wire = Wire(
-        address,
-        [request.at_ns for request in requests],
-        messages,
-        request_timeout_s=request_timeout_s,
-        beats_from_ns=window_start_ns,
-        watch=watch,
-    )
-    load, failure = await _play(wire, watch, requests, Counted(window_start_ns, window_end_ns))
+    wire = sender.wire([request.at_ns for request in requests], messages, watch, window_start_ns)
+    window = Counted(window_start_ns, window_end_ns)
+    load, failure = await _play(wire, watch, requests, window)
+    load = replace(load, text_prompts=api is Api.CHAT)
     answers = await asyncio.to_thread(read_answers, load)
     _log_failures(answers.statuses, answers.details)
     if failure is not None:
         raise ReplayInterrupted(failure, build_traces(load, answers))
     check_counted(answers.streams)
     return build_traces(load, answers)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sender:
+    """What all requests of a replay have in common."""
+
+    address: Address
+    api: Api
+    request_timeout_s: float
+    stall_timeout_s: float
+    alive: Callable[[], bool]
+
+    def messages(self, bodies: Sequence[bytes]) -> list[bytes]:
+        host, path = self.address.host, self.address.prefix + self.api
+        return [encode_request(host, path, body) for body in bodies]
+
+    def wire(
+        self, due_ns: Sequence[int], messages: list[bytes], watch: Watch, beats_from_ns: int = 0
+    ) -> Wire:
+        return Wire(
+            self.address,
+            due_ns,
+            messages,
+            request_timeout_s=self.request_timeout_s,
+            beats_from_ns=beats_from_ns,
+            watch=watch,
+        )
+
+    async def text_scale(self, model: str) -> TextScale:
+        """Ask the server how long its prompts become. Raises ReplayError, ReplayInterrupted."""
+        messages = self.messages(encode_probes(model, _PROBE_SEED))
+        due_ns = [0] * len(messages)
+        watch = Watch(len(messages), self.stall_timeout_s, self.alive, None)
+        wire = self.wire(due_ns, messages, watch)
+        requests = [PlannedRequest(0, 1, 1, (_PROBE_SEED,), counted=False) for _ in due_ns]
+        load, failure = await _play(wire, watch, requests, Counted(0, 1))
+        answers = read_answers(load)
+        _log_failures(answers.statuses, answers.details)
+        if failure is not None:
+            raise ReplayInterrupted(failure, build_traces(load, answers))
+        return fit_scale([stream.prompt_tokens for stream in answers.streams])
 
 
 async def _play(

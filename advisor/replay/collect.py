@@ -41,6 +41,7 @@ class Load:
     cpu_share: float
     #: the wall clock minus perf_counter, before and after
     wall_offsets_ns: tuple[int, int]
+    text_prompts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +183,8 @@ def _audit(load: Load, streams: Sequence[Stream], stamps: _Stamps) -> ClientAudi
         stamped_at=stamps.by,
         stamp_late_p99_ms=None if doubts_ns is None else _percentile_ms(doubts_ns, 99),
         tokens_per_event=sum(stream.tokens for stream in streams) / events if events else None,
+        prompt_drift_pct=_prompt_drift_pct(load, streams),
+        text_prompts=load.text_prompts,
     )
 
 
@@ -199,6 +202,17 @@ def _doubts(load: Load, streams: Sequence[Stream], stamps: _Stamps) -> Int64:
         open_ns = np.maximum(0, arrived_ns[number] - looked_ns[number])
         parts.append(np.where(shares_read, open_ns, 0))
     return np.concatenate(parts)
+
+
+def _prompt_drift_pct(load: Load, streams: Sequence[Stream]) -> float | None:
+    """How much longer the server counted all counted prompts together than they were planned."""
+    told = [
+        (request.input_length, stream.prompt_tokens)
+        for request, stream in zip(load.requests, streams, strict=True)
+        if request.counted and stream.prompt_tokens is not None
+    ]
+    planned = sum(length for length, _ in told)
+    return 100 * (sum(seen for _, seen in told) / planned - 1) if planned else None
 
 
 def _percentile_ms(values_ns: Sequence[int] | Int64, percentile: float) -> float:

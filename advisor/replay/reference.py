@@ -68,9 +68,9 @@ def serve(requests: int, pace_ns: int) -> dict[int, list[int]]:
                     heapq.heappush(due, (moment_ns + pace_ns, number, stream))
             ahead_ns = due[0][0] - perf_counter_ns() if due else 1_000_000_000
             for key, _ in selector.select(max(0, ahead_ns - 500_000) / 1e9):
-                stream = _arrived(selector, listener, key.data)
-                if stream is not None:
-                    heapq.heappush(due, (perf_counter_ns() + pace_ns, id(stream), stream))
+                whole = _arrived(selector, listener, key.data)
+                if whole is not None:
+                    heapq.heappush(due, (perf_counter_ns() + pace_ns, id(whole), whole))
     return written
 
 

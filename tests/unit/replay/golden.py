@@ -11,6 +11,7 @@ from time import perf_counter_ns
 from typing import Any
 
 DONE = b"data: [DONE]\n\n"
+APIS = ("completions", "chat/completions")
 #: Long enough for two writes to arrive as two reads on most machines; nothing relies on it.
 PAUSE_S = 0.003
 
@@ -54,6 +55,9 @@ class Exchange:
 
     @property
     def prompt(self) -> list[int]:
+        """Of a chat, what a tokenizer could make of it: a token a word, three of the template."""
+        if "messages" in self.body:
+            return [0] * (3 + len(self.body["messages"][0]["content"].split()))
         return list(self.body["prompt"])
 
     async def start(self, status: str = "200 OK", length: int | None = None) -> None:
@@ -125,7 +129,8 @@ class Golden:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> Exchange:
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
-        assert head.startswith(f"POST {self.path}/v1/completions HTTP/1.1\r\n")
+        posts = (f"POST {self.path}/v1/{api} HTTP/1.1\r\n" for api in APIS)
+        assert head.startswith(tuple(posts))
         lines = dict(line.lower().split(": ", 1) for line in head.splitlines()[1:] if line)
         body = json.loads(await reader.readexactly(int(lines["content-length"])))
         exchange = Exchange(body, writer, perf_counter_ns(), lines.get("connection") == "close")

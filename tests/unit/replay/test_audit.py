@@ -157,6 +157,22 @@ def test_the_note_counts_prompts_and_outputs() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("seen_tokens", "expected"),
+    [(204, VALID), (210, VALID), (190, VALID), (211, ReplayOutcome.MISMATCH)],
+)
+def test_prompts_sent_as_text_may_drift_a_little(
+    seen_tokens: int, expected: ReplayOutcome
+) -> None:
+    base = traces(client=replace(audit(), text_prompts=True))
+    seen = replace(
+        base,
+        input_tokens=base.input_tokens * 20,
+        prompt_tokens=base.input_tokens * 0 + seen_tokens,
+    )
+    assert outcome(seen) is expected
+
+
 def test_an_unknown_prompt_length_contradicts_nothing() -> None:
     seen = traces()
     assert outcome(replace(seen, prompt_tokens=seen.prompt_tokens * 0 + MISSING)) is (

@@ -9,7 +9,7 @@ import threading
 import numpy as np
 import pytest
 
-from advisor.replay.body import encode_bodies
+from advisor.replay.body import Api, encode_bodies
 from advisor.terms.errors import InputError, ReplayError
 from advisor.terms.traces import RequestStatus
 from tests.unit.replay.golden import DONE, Exchange, chunk, event, golden, usage
@@ -234,6 +234,28 @@ async def test_an_answer_ends_though_the_server_keeps_the_connection() -> None:
         traces = await play(server.url, request(0, 8), request(1_500, 24, 1))
     assert traces.status.tolist() == [OK, OK]
     assert traces.end_ns[0] < 500_000_000
+
+
+async def test_chats_are_as_long_as_the_server_says_words_are() -> None:
+    async with golden() as server:
+        plan = [request(0, 80, 3, counted=False), request(30, 200, 5), request(60, 121, 1)]
+        traces = await play(server.url, *plan, api=Api.CHAT)
+    assert server.order == [3 + 64, 3 + 512, 80, 200, 121]
+    assert traces.status.tolist() == [OK] * 3
+    assert traces.prompt_tokens.tolist() == [80, 200, 121]
+    assert traces.audit is not None
+    assert traces.audit.prompt_drift_pct == 0
+
+
+async def test_a_server_that_does_not_count_prompts_cannot_be_sent_texts() -> None:
+    async def uncounted(exchange: Exchange) -> None:
+        await exchange.start()
+        await exchange.write(chunk(1) + DONE)
+        await exchange.end()
+
+    async with golden({67: uncounted}) as server:
+        with pytest.raises(ReplayError, match="came to None and 515 tokens"):
+            await play(server.url, request(0, 80), api=Api.CHAT)
 
 
 async def test_a_path_before_the_api_is_kept() -> None:

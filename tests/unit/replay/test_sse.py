@@ -176,3 +176,31 @@ def test_an_error_event_is_kept_and_earlier_tokens_with_it(body: object, said: s
 def test_text_without_any_count_is_not_taken_for_one_token() -> None:
     stream = read_whole(chunk(1, ids=False))
     assert (stream.tokens, stream.uncounted) == (0, 1)
+
+
+def delta(said: dict[str, object], ids: list[int] | None) -> bytes:
+    choice = {"index": 0, "delta": said, "finish_reason": None, "token_ids": ids}
+    return event({"object": "chat.completion.chunk", "choices": [choice]})
+
+
+def test_every_channel_of_a_chat_counts_and_a_role_alone_does_not() -> None:
+    stream = parse_stream(
+        enumerate(
+            [
+                delta({"role": "assistant", "content": ""}, None),
+                delta({"reasoning": "hm"}, [5]),
+                delta({"reasoning_content": "hm"}, [6, 7]),
+                delta({"tool_calls": [{"index": 0}]}, [8]),
+                delta({"content": "yes"}, [9]),
+                usage(33, 5) + DONE,
+            ]
+        )
+    )
+    assert (stream.event_reads, stream.event_tokens) == ([1, 2, 3, 4], [1, 2, 1, 1])
+    assert (stream.prompt_tokens, stream.error, stream.uncounted) == (33, None, 0)
+
+
+@pytest.mark.parametrize("channel", ["content", "reasoning", "reasoning_content", "refusal"])
+def test_text_of_a_chat_without_any_count_is_not_taken_for_one_token(channel: str) -> None:
+    stream = read_whole(delta({channel: "yes"}, None))
+    assert (stream.tokens, stream.uncounted) == (0, 1)
