@@ -105,10 +105,11 @@ def _mismatch_note(traces: Traces) -> str:
 
 
 def _allowed_drift(traces: Traces) -> NDArray[np.float64]:
-    """Tokens by which each prompt may be longer or shorter than planned: none, when sent as ids."""
+    """Tokens by which each prompt may differ from its plan: none when it was sent as ids."""
     if traces.audit is None or not traces.audit.text_prompts:
         return np.zeros(len(traces))
-    return np.maximum(TEXT_DRIFT_TOKENS, TEXT_DRIFT_SHARE * traces.input_tokens)
+    drift = TEXT_DRIFT_SHARE * traces.input_tokens.astype(np.float64)
+    return np.maximum(TEXT_DRIFT_TOKENS, drift)
 
 
 def _told(count: np.int64) -> str:

@@ -4,7 +4,7 @@
  *
  * Prints its port; answers every POST with `max_tokens` events, one write each: the first FIRST_NS
  * after the request has arrived, the others PACE_NS apart, every STALL_EVERYth gap (0: none) longer
- * by STALL_NS. After REQUESTS answers it prints one line for each and ends:
+ * by STALL_NS. After REQUESTS answers (0: at SIGTERM) it prints one line for each and ends:
  *     KEY ARRIVED_NS STAMP_NS STAMP_NS ...
  * KEY is the number of token ids in the prompt, or 0; stamps are CLOCK_MONOTONIC, each taken
  * right before its write.
@@ -41,8 +41,14 @@ typedef struct {
 static Due *heap;
 static size_t heap_size, heap_room;
 static int64_t first_ns, pace_ns, stall_ns;
-static int requests, done, stall_every;
+static int requests, done, answered_room, stall_every;
+static volatile sig_atomic_t ended;
 static Stream **answered;
+
+static void end(int number) {
+    (void)number;
+    ended = 1;
+}
 
 static int64_t now(void) {
     struct timespec t;
@@ -117,6 +123,8 @@ static void finish(Stream *s) {
     n = snprintf(out, sizeof out, "%x\r\n%s\r\n0\r\n\r\n", n, body);
     write_all(s->fd, out, (size_t)n);
     close(s->fd);
+    if (done == answered_room)
+        answered = grown(answered, (size_t)(answered_room = answered_room * 2 + 256) * sizeof *answered);
     answered[done++] = s;
 }
 
@@ -240,7 +248,7 @@ int main(int argc, char **argv) {
     stall_ns = atoll(argv[5]);
     prctl(PR_SET_TIMERSLACK, 1);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    answered = calloc((size_t)requests, sizeof *answered);
+    signal(SIGTERM, end);
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     struct sockaddr_in place = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof place;
@@ -251,9 +259,9 @@ int main(int argc, char **argv) {
     int poller = epoll_create1(EPOLL_CLOEXEC);
     struct epoll_event interest = {.events = EPOLLIN, .data.ptr = NULL};
     epoll_ctl(poller, EPOLL_CTL_ADD, listener, &interest);
-    while (done < requests) {
+    while (!ended && (!requests || done < requests)) {
         while (heap_size && heap[0].due <= now()) send_event(soonest());
-        if (done < requests) wait_for_work(poller, listener);
+        if (!requests || done < requests) wait_for_work(poller, listener);
     }
     report();
     return 0;
