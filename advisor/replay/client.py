@@ -18,6 +18,7 @@ from advisor.replay.http1 import encode_request
 from advisor.replay.pacing import collector_paused, precedence, quick_switches
 from advisor.replay.prompts import DEFAULT_FLOOR
 from advisor.replay.text import TextScale, fit_scale
+from advisor.replay.turns import turns_of
 from advisor.replay.watch import Watch
 from advisor.replay.wire import HEAD_START_NS, Wire
 from advisor.terms.errors import ReplayError, ReplayInterrupted
@@ -68,7 +69,7 @@ async def replay(
         )
     messages = sender.messages(await asyncio.to_thread(encode, requests, model))
     watch = Watch(len(requests), stall_timeout_s, alive, on_progress)
-    wire = sender.wire([request.at_ns for request in requests], messages, watch, window_start_ns)
+    wire = sender.wire(requests, messages, watch, window_start_ns)
     window = Counted(window_start_ns, window_end_ns)
     load, failure = await _play(wire, watch, requests, window)
     load = replace(load, text_prompts=api is Api.CHAT)
@@ -95,12 +96,17 @@ class _Sender:
         return [encode_request(host, path, body) for body in bodies]
 
     def wire(
-        self, due_ns: Sequence[int], messages: list[bytes], watch: Watch, beats_from_ns: int = 0
+        self,
+        requests: Sequence[PlannedRequest],
+        messages: list[bytes],
+        watch: Watch,
+        beats_from_ns: int = 0,
     ) -> Wire:
         return Wire(
             self.address,
-            due_ns,
+            [request.at_ns for request in requests],
             messages,
+            turns=turns_of(requests),
             request_timeout_s=self.request_timeout_s,
             beats_from_ns=beats_from_ns,
             watch=watch,
@@ -109,10 +115,9 @@ class _Sender:
     async def text_scale(self, model: str) -> TextScale:
         """Ask the server how long its prompts become. Raises ReplayError, ReplayInterrupted."""
         messages = self.messages(encode_probes(model, _PROBE_SEED))
-        due_ns = [0] * len(messages)
+        requests = [PlannedRequest(0, 1, 1, (_PROBE_SEED,), counted=False) for _ in messages]
         watch = Watch(len(messages), self.stall_timeout_s, self.alive, None)
-        wire = self.wire(due_ns, messages, watch)
-        requests = [PlannedRequest(0, 1, 1, (_PROBE_SEED,), counted=False) for _ in due_ns]
+        wire = self.wire(requests, messages, watch)
         load, failure = await _play(wire, watch, requests, Counted(0, 1))
         answers = read_answers(load)
         _log_failures(answers.statuses, answers.details)

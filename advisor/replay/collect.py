@@ -115,7 +115,7 @@ def build_traces(load: Load, answers: Answers) -> Traces:
     tokens = list(chain.from_iterable(stream.event_tokens for stream in streams))
     ends = map(_end, records, answers.statuses, stamps.arrived_ns, [load.stopped_ns] * len(counts))
     return Traces(
-        planned_ns=_int64([request.at_ns for request in requests]),
+        planned_ns=_int64(list(map(_planned, requests, records, [load.zero_ns] * len(counts)))),
         sent_ns=_relative([record.sent_ns for record in records], load.zero_ns),
         end_ns=_relative(list(ends), load.zero_ns),
         status=np.array(answers.statuses, dtype=np.uint8),
@@ -148,6 +148,11 @@ def _stamps(load: Load) -> _Stamps:
     return _Stamps([np.array(record.read_ns, dtype=np.int64) for record in load.records], "read")
 
 
+def _planned(request: PlannedRequest, record: Record, zero_ns: int) -> int:
+    """After `zero_ns`: by the plan, or when the turn before allowed it."""
+    return request.at_ns if record.due_ns is None else record.due_ns - zero_ns
+
+
 def _end(record: Record, status: RequestStatus, arrived_ns: Int64, stopped_ns: int) -> int | None:
     """The last byte where the server ended it, else the failure."""
     if status in _ANSWERED and len(arrived_ns):
@@ -163,7 +168,7 @@ _ANSWERED = (RequestStatus.OK, RequestStatus.TRUNCATED, RequestStatus.IN_STREAM)
 def _audit(load: Load, streams: Sequence[Stream], stamps: _Stamps) -> ClientAudit | None:
     """Of the counted requests, or of all while none of those was sent; None when none was."""
     sent = [
-        (request.counted, record.sent_ns - load.zero_ns - request.at_ns)
+        (request.counted, record.sent_ns - load.zero_ns - _planned(request, record, load.zero_ns))
         for request, record in zip(load.requests, load.records, strict=True)
         if record.sent_ns is not None
     ]

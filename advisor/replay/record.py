@@ -15,6 +15,8 @@ def _stamps() -> "array[int]":
 class Record:
     """One request; stamps are perf_counter nanoseconds unless they say otherwise."""
 
+    #: when it is to be sent; known from the start unless it waits for another's end
+    due_ns: int | None = None
     #: when the client was ready to send it, not before its planned moment
     sent_ns: int | None = None
     #: when the server closed or the request failed

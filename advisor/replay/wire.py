@@ -12,17 +12,18 @@ import selectors
 import socket
 import time
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from select import select
 from time import perf_counter_ns
 
 from advisor.replay.address import Address
 from advisor.replay.clock import CONTROL_BYTES, NO_STAMP, STAMP_BYTES, STAMPS_OPTION
+from advisor.replay.connection import Connection
 from advisor.replay.failures import check_our_own
 from advisor.replay.http1 import decode_response
 from advisor.replay.pacing import BEAT_NS, precedence
 from advisor.replay.record import Record
+from advisor.replay.turns import Turn
 from advisor.replay.watch import Watch
 from advisor.terms.traces import RequestStatus
 
@@ -51,19 +52,6 @@ _FD_SETSIZE = 1024
 _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
 
-@dataclass(slots=True)
-class _Open:
-    """A connection with its request."""
-
-    sock: socket.socket
-    record: Record
-    #: what is still to be sent
-    out: memoryview
-    writing: bool = False
-    #: some of it was taken, so the connection stood
-    stood: bool = False
-
-
 class Wire:
     """One replay; `run` blocks in its thread, `stop` may be called from any other."""
 
@@ -73,6 +61,7 @@ class Wire:
         due_ns: Sequence[int],
         messages: list[bytes],
         *,
+        turns: Mapping[int, Turn],
         request_timeout_s: float,
         beats_from_ns: int,
         watch: Watch,
@@ -83,6 +72,8 @@ class Wire:
         self.zero_ns = perf_counter_ns() + HEAD_START_NS
         self._address = address
         self._due_ns = due_ns
+        self._turns = turns
+        self._next = {turn.before: index for index, turn in turns.items()}
         self._messages = messages
         self._timeout_ns = round(request_timeout_s * 1e9)
         self._beats_from_ns = beats_from_ns
@@ -92,9 +83,9 @@ class Wire:
         #: (moment, request), soonest first
         self._sends: list[tuple[int, int]] = []
         self._connects: list[tuple[int, int]] = []
-        self._waiting: dict[int, _Open] = {}
-        self._open: dict[int, _Open] = {}
-        self._deadlines: deque[tuple[int, _Open]] = deque()
+        self._waiting: dict[int, Connection] = {}
+        self._open: dict[int, Connection] = {}
+        self._deadlines: deque[tuple[int, Connection]] = deque()
         self._left = len(due_ns)
         self._looked_ns = 0
         #: whether the last arrival had a stamp of the kernel's
@@ -130,7 +121,8 @@ class Wire:
         self.zero_ns = perf_counter_ns() + HEAD_START_NS
         self._beat_ns = self.zero_ns + self._beats_from_ns
         for index, due_ns in enumerate(self._due_ns):
-            self._plan(index, self.zero_ns + due_ns)
+            if index not in self._turns:
+                self._plan(index, self.zero_ns + due_ns)
         while self._left and not self._stopping:
             self._keep_time()
             looked_ns = self._looked_ns
@@ -146,6 +138,7 @@ class Wire:
                     self._take(connection, looked_ns)
 
     def _plan(self, index: int, moment_ns: int) -> None:
+        self.records[index].due_ns = moment_ns
         heapq.heappush(self._sends, (moment_ns, index))
         heapq.heappush(self._connects, (moment_ns - _CONNECT_AHEAD_NS, index))
 
@@ -199,7 +192,7 @@ class Wire:
             raise
         message = memoryview(self._messages[index])
         self._messages[index] = b""
-        self._waiting[index] = _Open(sock, self.records[index], message)
+        self._waiting[index] = Connection(index, sock, self.records[index], message)
 
     def _send(self, index: int) -> None:
         if index not in self._waiting:
@@ -213,7 +206,7 @@ class Wire:
         self._deadlines.append((now_ns + self._timeout_ns, connection))
         self._push(connection)
 
-    def _push(self, connection: _Open) -> None:
+    def _push(self, connection: Connection) -> None:
         """Send as much as the kernel takes; the rest when it takes more."""
         try:
             taken = connection.sock.send(connection.out)
@@ -234,7 +227,7 @@ class Wire:
                 connection.sock, _READ | _WRITE if writing else _READ, connection
             )
 
-    def _take(self, connection: _Open, looked_ns: int) -> None:
+    def _take(self, connection: Connection, looked_ns: int) -> None:
         record = connection.record
         if record.end_ns is not None:
             return  # it ended earlier in this pass
@@ -254,7 +247,7 @@ class Wire:
         record.add(read, read_ns, looked_ns, stamp if len(stamp) == STAMP_BYTES else NO_STAMP)
         self._watch.saw(read_ns, read)
 
-    def _fail(self, connection: _Open, exc: OSError) -> None:
+    def _fail(self, connection: Connection, exc: OSError) -> None:
         if not connection.stood:
             check_our_own(exc)
         stood = connection.stood or exc.errno in (errno.ECONNRESET, errno.EPIPE)
@@ -262,12 +255,12 @@ class Wire:
         connection.record.detail = exc.strerror or type(exc).__name__
         self._end(connection, status, perf_counter_ns())
 
-    def _expire(self, connection: _Open, now_ns: int) -> None:
+    def _expire(self, connection: Connection, now_ns: int) -> None:
         if connection.record.end_ns is None:
             connection.record.detail = f"not done after {self._timeout_ns / 1e9:g} s"
             self._end(connection, RequestStatus.TIMEOUT, now_ns)
 
-    def _end(self, connection: _Open, status: RequestStatus, now_ns: int) -> None:
+    def _end(self, connection: Connection, status: RequestStatus, now_ns: int) -> None:
         connection.record.status = status
         connection.record.end_ns = now_ns
         del self._open[connection.sock.fileno()]
@@ -275,6 +268,9 @@ class Wire:
         connection.sock.close()
         self._left -= 1
         self._watch.closed()
+        after = self._next.get(connection.index)
+        if after is not None:
+            self._plan(after, now_ns + self._turns[after].pause_ns)
 
     def _sweep(self, now_ns: int) -> None:
         """End what is complete though the server keeps the connection open."""

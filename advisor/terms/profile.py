@@ -100,3 +100,6 @@ class PlannedRequest:
     #: False in the lead-in
     counted: bool
     session_id: str | None = None
+    #: sent this long after the answer to the session's turn before it has ended; `at_ns` then only
+    #: orders the turns. None: sent at `at_ns`, whatever became of the turn before
+    pause_ns: int | None = None

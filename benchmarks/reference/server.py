@@ -32,6 +32,7 @@ class Answer:
 class Load:
     """What a run asks of the server: every stream on its own absolute grid."""
 
+    #: requests in all
     streams: int
     tokens: int
     pace_s: float
@@ -49,30 +50,33 @@ class Load:
 class Server:
     process: "subprocess.Popen[str]"
     url: str
+    ends_when_told: bool
 
     def alive(self) -> bool:
         return self.process.poll() is None
 
     def answers(self) -> list[Answer]:
-        """In the order in which they ended; waits for the last."""
+        """In the order in which they ended; waits for the last, where the server knows which."""
+        if self.ends_when_told:
+            self.process.terminate()
         text, _ = self.process.communicate(timeout=_PATIENCE_S)
         rows = [np.array(line.split(), dtype=np.int64) for line in text.splitlines()]
         return [Answer(int(row[0]), int(row[1]), row[2:]) for row in rows]
 
 
 @contextmanager
-def reference_server(load: Load) -> Iterator[Server]:
-    """A fresh process for one run."""
+def reference_server(load: Load, *, ends_when_told: bool = False) -> Iterator[Server]:
+    """A fresh process for one run; told to end where a client may send more than its load."""
     with tempfile.TemporaryDirectory() as folder:
         binary = _built(Path(folder))
-        numbers = (load.streams, *map(_ns, (load.first_s, load.pace_s)))
+        numbers = (0 if ends_when_told else load.streams, *map(_ns, (load.first_s, load.pace_s)))
         stalls = (load.stall_every, _ns(load.stall_s))
         command = [str(binary), *map(str, (*numbers, *stalls))]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             port = process.stdout.readline().strip()
             try:
-                yield Server(process, f"http://127.0.0.1:{port}")
+                yield Server(process, f"http://127.0.0.1:{port}", ends_when_told)
             finally:
                 process.kill()
 

@@ -5,11 +5,13 @@ import gc
 import json
 import sys
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from advisor.replay.body import Api, encode_bodies
+from advisor.replay.turns import Turn, turns_of
 from advisor.terms.errors import InputError, ReplayError
 from advisor.terms.traces import RequestStatus
 from tests.unit.replay.golden import DONE, Exchange, chunk, event, golden, usage
@@ -256,6 +258,46 @@ async def test_a_server_that_does_not_count_prompts_cannot_be_sent_texts() -> No
     async with golden({67: uncounted}) as server:
         with pytest.raises(ReplayError, match="came to None and 515 tokens"):
             await play(server.url, request(0, 80), api=Api.CHAT)
+
+
+async def test_the_next_turn_waits_for_the_answer_and_its_pause() -> None:
+    async def slow(exchange: Exchange) -> None:
+        await asyncio.sleep(0.3)
+        await exchange.answer()
+
+    first, second, other = request(0, 8), request(10, 16), request(20, 24)
+    plan = [
+        replace(first, session_id="a"),
+        replace(second, session_id="a", pause_ns=50_000_000),
+        replace(other, session_id="b", pause_ns=1),
+    ]
+    async with golden({8: slow}) as server:
+        traces = await play(server.url, *plan)
+    assert server.order == [8, 24, 16]
+    assert traces.status.tolist() == [OK] * 3
+    assert traces.planned_ns[2] == 20_000_000
+    waited_ns = traces.planned_ns[1] - traces.end_ns[0]
+    assert waited_ns >= 50_000_000
+    assert (traces.sent_ns >= traces.planned_ns).all()
+
+
+async def test_a_turn_follows_one_that_failed() -> None:
+    async def broken(exchange: Exchange) -> None:
+        exchange.reset()
+
+    plan = [
+        replace(request(0, 8), session_id="a"),
+        replace(request(9_000, 16), session_id="a", pause_ns=1_000_000),
+    ]
+    async with golden({8: broken}) as server:
+        traces = await play(server.url, *plan)
+    assert traces.status.tolist() == [RequestStatus.RESET, OK]
+    assert traces.planned_ns[1] < 9_000_000_000
+
+
+def test_turns_without_a_pause_keep_their_moments() -> None:
+    one, two, three = (replace(request(at, 8), session_id="a") for at in (0, 1, 2))
+    assert turns_of([one, two, replace(three, pause_ns=7)]) == {2: Turn(1, 7)}
 
 
 async def test_a_path_before_the_api_is_kept() -> None:
