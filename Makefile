@@ -53,7 +53,7 @@ test-real: vllm ## the whole job against real vLLM servers on this machine's CPU
 smoke-real: vllm ## the part of test-real that the gate runs
 	CI=true $(BIN)/python -m pytest -q -m 'real and not accept' tests/real --timeout 900
 
-bench: $(READY) ## each benchmark prints one JSON object
+bench: vllm ## each benchmark prints one JSON object
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
 
 accept: vllm ## everything; prints one JSON object with the tree's hash

@@ -1,15 +1,19 @@
 """One audited replay: played, judged for its own quality, repeated when the client spoiled it."""
 
 import hashlib
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from advisor.replay.cross_check import disagreement
 from advisor.terms.errors import ReplayInterrupted
 from advisor.terms.job import Replay, ServerFacts
 from advisor.terms.outcome import ReplayOutcome
 from advisor.terms.profile import Plan
 from advisor.terms.traces import Traces
+
+_log = logging.getLogger(__name__)
 
 #: A void replay is played again at most this often; then the trial is void too.
 MOST_REPEATS = 2
@@ -46,6 +50,9 @@ class Player:
             traces = await self._replay(salted)
             facts = await self.server.facts(before)
             outcome, note = self.assess(traces)
+            doubt = disagreement(traces, facts)
+            if doubt:
+                _log.warning("the server's own latencies are others: %s", doubt)
             played = Replay(salted, outcome, note, traces, facts)
             self.record(played)
             if outcome.is_scored:

@@ -32,6 +32,16 @@ _COUNTERS = {
     "prefix_cache_hits": ("vllm:prefix_cache_hits_total", "vllm:gpu_prefix_cache_hits_total"),
     "prompt_tokens": ("vllm:prompt_tokens_total",),
     "generation_tokens": ("vllm:generation_tokens_total",),
+    "ttft_s_sum": ("vllm:time_to_first_token_seconds_sum",),
+    "ttft_count": ("vllm:time_to_first_token_seconds_count",),
+    "itl_s_sum": (
+        "vllm:inter_token_latency_seconds_sum",
+        "vllm:time_per_output_token_seconds_sum",
+    ),
+    "itl_count": (
+        "vllm:inter_token_latency_seconds_count",
+        "vllm:time_per_output_token_seconds_count",
+    ),
 }
 _NAMES = tuple(alias for aliases in (_GAUGES | _COUNTERS).values() for alias in aliases)
 #: a share, not a count: over several engines the fullest one matters

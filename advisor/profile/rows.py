@@ -1,8 +1,9 @@
 """The rows of a profile file: JSONL text to requests, and back.
 
 A row is one JSON object: `timestamp` (ms), `input_length`, `output_length` (tokens) and,
-optionally, `hash_ids` (one id per block of the prompt) and `session_id`. The names are those
-of the Mooncake traces and of vLLM's timed_trace data set, so that other tools read our files.
+optionally, `hash_ids` (one id per block of the prompt), `session_id` and `pause` (ms). All names
+but the last are those of the Mooncake traces and of vLLM's timed_trace data set, so that other
+tools read our files.
 """
 
 import json
@@ -122,6 +123,7 @@ class _Row:
             output_length=self._length("output_length"),
             hash_ids=self._hash_ids(),
             session_id=self._session_id(),
+            pause_ns=self._pause_ns(),
         )
 
     def check_blocks(self, request: Request, block_tokens: int | None) -> None:
@@ -140,16 +142,25 @@ class _Row:
             )
 
     def _arrival_ns(self) -> int:
-        value = self._fields.get("timestamp")
+        return self._milliseconds("timestamp", "in order")
+
+    def _pause_ns(self) -> int | None:
+        if self._fields.get("pause") is None:
+            return None
+        if self._session_id() is None:
+            raise self.error("pause", "a session_id beside it")
+        return self._milliseconds("pause", "after the end of the session's answer before")
+
+    def _milliseconds(self, field: str, what: str) -> int:
+        """As nanoseconds."""
+        value = self._fields.get(field)
         # NaN and Infinity, which Python's JSON reads though the standard has no such words,
         # come as float and are refused here; bool is an int to Python, not to a reader
         if type(value) is int and 0 <= value <= MAX_TIMESTAMP_MS:
             return value * _NS_PER_MS
         if type(value) is Decimal and 0 <= value <= MAX_TIMESTAMP_MS:
             return int((value * _NS_PER_MS).to_integral_value())
-        raise self.error(
-            "timestamp", f"milliseconds, a number from 0 to {MAX_TIMESTAMP_MS}, in order"
-        )
+        raise self.error(field, f"milliseconds, a number from 0 to {MAX_TIMESTAMP_MS}, {what}")
 
     def _length(self, field: str) -> int:
         value = self._fields.get(field)
@@ -202,6 +213,8 @@ def _line(request: Request) -> str:
         parts.append(f'"hash_ids":[{",".join(map(str, request.hash_ids))}]')
     if request.session_id is not None:
         parts.append(f'"session_id":{json.dumps(request.session_id)}')
+    if request.pause_ns is not None:
+        parts.append(f'"pause":{milliseconds(request.pause_ns)}')
     return "{" + ",".join(parts) + "}\n"
 
 

@@ -24,7 +24,8 @@ def schedule(profile: Profile, plan: Plan) -> tuple[PlannedRequest, ...]:
 
     `plan.lead_in_ns` must not exceed the gap before the window. Equal block ids mean equal
     prompts up to and including that block, within this salt; no id appears under two salts.
-    Sessions are named per pass. The window may hold no request at all; that is for the caller
+    Sessions are named per pass, and their pauses stay as recorded: at a multiple more people
+    come, none of them reads faster. The window may hold no request at all; that is for the caller
     to judge. Raises InputError for a multiple or lead-in that makes no sense.
     """
     if not (math.isfinite(plan.multiple) and plan.multiple > 0):
@@ -46,6 +47,7 @@ def schedule(profile: Profile, plan: Plan) -> tuple[PlannedRequest, ...]:
             block_ids=prompts[pass_].block_ids(number, request),
             counted=counted,
             session_id=None if request.session_id is None else f"{request.session_id}/{pass_}",
+            pause_ns=request.pause_ns,
         )
 
     lead_in = [planned(*moment, counted=False) for moment in clock.lead_in(part.lead_in)]

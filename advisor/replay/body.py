@@ -1,13 +1,22 @@
-"""Request bodies for `/v1/completions`, encoded once, before any clock runs."""
+"""Request bodies, encoded once, before any clock runs."""
 
 import json
 from collections.abc import Sequence
+from enum import StrEnum
 
 from advisor.replay.prompts import DEFAULT_FLOOR, prompt_encoder
+from advisor.replay.text import PROBE_WORDS, TextScale, text_encoder, words
 from advisor.terms.profile import PlannedRequest
 
 #: Any fixed value: with temperature 0 it decides nothing, and no server draws its own.
 _SEED = 0
+
+
+class Api(StrEnum):
+    """Where requests go; token ids are exact in length, text is what every server takes."""
+
+    COMPLETIONS = "/v1/completions"
+    CHAT = "/v1/chat/completions"
 
 
 def encode_bodies(
@@ -18,7 +27,7 @@ def encode_bodies(
     vocab_size: int,
     floor: int = DEFAULT_FLOOR,
 ) -> list[bytes]:
-    """One JSON body per request, in order.
+    """One JSON body for `/v1/completions` per request, in order.
 
     The output length is forced from both sides (`max_tokens`, `min_tokens`, `ignore_eos`), and
     each chunk is asked to say how many tokens it carries, in both ways that vLLM knows
@@ -27,14 +36,36 @@ def encode_bodies(
     model's `generation_config.json` cannot change the work. Raises as `prompt_encoder` does.
     """
     encode = prompt_encoder(block_tokens=block_tokens, vocab_size=vocab_size, floor=floor)
-    return [_body(request, model, encode(request)) for request in requests]
+    heads = [_fields(model, request.output_length) for request in requests]
+    return [
+        b"".join((head[:-1], b',"prompt":[', encode(request), b"]}"))
+        for head, request in zip(heads, requests, strict=True)
+    ]
 
 
-def _body(request: PlannedRequest, model: str, prompt: bytes) -> bytes:
+def encode_chats(
+    requests: Sequence[PlannedRequest], model: str, *, block_tokens: int, scale: TextScale
+) -> list[bytes]:
+    """One JSON body for `/v1/chat/completions` per request: one message of the user's."""
+    encode = text_encoder(block_tokens=block_tokens, scale=scale)
+    return [_chat(model, request.output_length, encode(request)) for request in requests]
+
+
+def encode_probes(model: str, seed: int) -> list[bytes]:
+    """Two chats of known length that ask for one token each."""
+    return [_chat(model, 1, " ".join(words(seed, count))) for count in PROBE_WORDS]
+
+
+def _chat(model: str, output_length: int, text: str) -> bytes:
+    messages = json.dumps([{"role": "user", "content": text}]).encode()
+    return b"".join((_fields(model, output_length)[:-1], b',"messages":', messages, b"}"))
+
+
+def _fields(model: str, output_length: int) -> bytes:
     fields = {
         "model": model,
-        "max_tokens": request.output_length,
-        "min_tokens": request.output_length,
+        "max_tokens": output_length,
+        "min_tokens": output_length,
         "ignore_eos": True,
         "temperature": 0,
         "seed": _SEED,
@@ -42,5 +73,4 @@ def _body(request: PlannedRequest, model: str, prompt: bytes) -> bytes:
         "stream_options": {"include_usage": True, "continuous_usage_stats": True},
         "return_token_ids": True,
     }
-    head = json.dumps(fields, separators=(",", ":")).encode()
-    return b"".join((head[:-1], b',"prompt":[', prompt, b"]}"))
+    return json.dumps(fields, separators=(",", ":")).encode()

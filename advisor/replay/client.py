@@ -1,38 +1,34 @@
 """The open-loop client: every request leaves at its planned moment, whatever the server does."""
 
 import asyncio
-import io
 import logging
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from time import perf_counter_ns
-from urllib.parse import urlsplit
 
-import aiohttp
-
-from advisor.replay.body import encode_bodies
-from advisor.replay.collect import Counted, Load, Record, build_traces, check_counted, read_streams
-from advisor.replay.failures import status_of
-from advisor.replay.pacing import collector_paused, precedence, record_lag, sleep_until
+from advisor.replay.address import Address, resolve
+from advisor.replay.body import Api, encode_bodies, encode_chats, encode_probes
+from advisor.replay.clock import wall_offset_ns
+from advisor.replay.collect import Counted, Load, build_traces, check_counted, read_answers
+from advisor.replay.http1 import encode_request
+from advisor.replay.pacing import collector_paused, precedence, quick_switches
 from advisor.replay.prompts import DEFAULT_FLOOR
+from advisor.replay.text import TextScale, fit_scale
+from advisor.replay.turns import turns_of
 from advisor.replay.watch import Watch
-from advisor.terms.errors import InputError, ReplayError, ReplayInterrupted
+from advisor.replay.wire import HEAD_START_NS, Wire
+from advisor.terms.errors import ReplayError, ReplayInterrupted
 from advisor.terms.outcome import Failure
 from advisor.terms.profile import PlannedRequest
 from advisor.terms.traces import RequestStatus, Traces
 
 _log = logging.getLogger(__name__)
-
-#: From the last preparation to time zero, so that a request planned for 0 is not late already.
-_HEAD_START_NS = 50_000_000
-#: aiohttp's default of 64 KiB throttles the socket of a long response.
-_READ_BUFFER_BYTES = 4 * 1024 * 1024
-#: Below uvicorn's 5 s, so that a pooled connection is dropped here before the server closes it.
-_KEEP_ALIVE_S = 4.0
-_HEADERS = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
-_ERROR_BODY_BYTES = 2000
+#: Any prompt that no plan has: block ids are hashes of 63 bits.
+_PROBE_SEED = -1
 
 
 async def replay(
@@ -49,6 +45,7 @@ async def replay(
     alive: Callable[[], bool],
     on_progress: Callable[[float], None] | None = None,
     floor: int = DEFAULT_FLOOR,
+    api: Api = Api.COMPLETIONS,
 ) -> Traces:
     """Play `requests` (ascending in `at_ns`) against `endpoint_url` to the end of the last one.
 
@@ -57,34 +54,119 @@ async def replay(
     crashed_under_load, or when requests are open and no stream has brought a token for
     `stall_timeout_s`, with reason hung. Raises ReplayError when the client itself broke or the
     server does not count its tokens, InputError for an address or a vocabulary of no use.
-    `on_progress` gets the share of requests that have ended, 0..1.
+    `on_progress` gets the share of requests that have ended, 0..1. Over the chat API prompts are
+    text: their lengths are near the plan's, not equal, and two short prompts go ahead of the load.
     """
     _check_order(requests)
+    address = await asyncio.to_thread(resolve, endpoint_url)
+    sender = _Sender(address, api, request_timeout_s, stall_timeout_s, alive)
+    if api is Api.CHAT:
+        scale = await sender.text_scale(model)
+        encode = partial(encode_chats, block_tokens=block_tokens, scale=scale)
+    else:
+        encode = partial(
+            encode_bodies, block_tokens=block_tokens, vocab_size=vocab_size, floor=floor
+        )
+    messages = sender.messages(await asyncio.to_thread(encode, requests, model))
     watch = Watch(len(requests), stall_timeout_s, alive, on_progress)
-    encoder = partial(encode_bodies, block_tokens=block_tokens, vocab_size=vocab_size, floor=floor)
-    client = _Client(
-        requests,
-        await asyncio.to_thread(encoder, requests, model),
-        _completions_url(endpoint_url),
-        Counted(window_start_ns, window_end_ns),
-        request_timeout_s,
-        watch,
-    )
-    failure = await client.play()
-    load = client.load()
-    streams = await asyncio.to_thread(read_streams, load)
-    _log_failures(load.records)
+    wire = sender.wire(requests, messages, watch, window_start_ns)
+    window = Counted(window_start_ns, window_end_ns)
+    load, failure = await _play(wire, watch, requests, window)
+    load = replace(load, text_prompts=api is Api.CHAT)
+    answers = await asyncio.to_thread(read_answers, load)
+    _log_failures(answers.statuses, answers.details)
     if failure is not None:
-        raise ReplayInterrupted(failure, build_traces(load, streams))
-    check_counted(streams)
-    return build_traces(load, streams)
+        raise ReplayInterrupted(failure, build_traces(load, answers))
+    check_counted(answers.streams)
+    return build_traces(load, answers)
 
 
-def _completions_url(endpoint_url: str) -> str:
-    parts = urlsplit(endpoint_url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InputError(f"endpoint {endpoint_url!r}: expected http://HOST:PORT")
-    return endpoint_url.rstrip("/") + "/v1/completions"
+@dataclass(frozen=True, slots=True)
+class _Sender:
+    """What all requests of a replay have in common."""
+
+    address: Address
+    api: Api
+    request_timeout_s: float
+    stall_timeout_s: float
+    alive: Callable[[], bool]
+
+    def messages(self, bodies: Sequence[bytes]) -> list[bytes]:
+        host, path = self.address.host, self.address.prefix + self.api
+        return [encode_request(host, path, body) for body in bodies]
+
+    def wire(
+        self,
+        requests: Sequence[PlannedRequest],
+        messages: list[bytes],
+        watch: Watch,
+        beats_from_ns: int = 0,
+    ) -> Wire:
+        return Wire(
+            self.address,
+            [request.at_ns for request in requests],
+            messages,
+            turns=turns_of(requests),
+            request_timeout_s=self.request_timeout_s,
+            beats_from_ns=beats_from_ns,
+            watch=watch,
+        )
+
+    async def text_scale(self, model: str) -> TextScale:
+        """Ask the server how long its prompts become. Raises ReplayError, ReplayInterrupted."""
+        messages = self.messages(encode_probes(model, _PROBE_SEED))
+        requests = [PlannedRequest(0, 1, 1, (_PROBE_SEED,), counted=False) for _ in messages]
+        watch = Watch(len(messages), self.stall_timeout_s, self.alive, None)
+        wire = self.wire(requests, messages, watch)
+        load, failure = await _play(wire, watch, requests, Counted(0, 1))
+        answers = read_answers(load)
+        _log_failures(answers.statuses, answers.details)
+        if failure is not None:
+            raise ReplayInterrupted(failure, build_traces(load, answers))
+        return fit_scale([stream.prompt_tokens for stream in answers.streams])
+
+
+async def _play(
+    wire: Wire, watch: Watch, requests: Sequence[PlannedRequest], window: Counted
+) -> tuple[Load, Failure | None]:
+    """The load, and what ended it early if anything did."""
+    with collector_paused(), quick_switches(), precedence():
+        offset_ns, cpu_before_s = wall_offset_ns(), time.process_time()
+        try:
+            failure = await _until_end(wire, watch)
+        finally:
+            wire.close()
+        stopped_ns = perf_counter_ns()
+        load = Load(
+            requests=requests,
+            records=wire.records,
+            zero_ns=wire.zero_ns,
+            stopped_ns=stopped_ns,
+            window=window,
+            lags_ns=wire.lags_ns,
+            cpu_share=_share(time.process_time() - cpu_before_s, stopped_ns - wire.zero_ns),
+            wall_offsets_ns=(offset_ns, wall_offset_ns()),
+        )
+    return load, failure
+
+
+def _share(cpu_s: float, since_zero_ns: int) -> float:
+    return cpu_s * 1e9 / (since_zero_ns + HEAD_START_NS)
+
+
+async def _until_end(wire: Wire, watch: Watch) -> Failure | None:
+    with ThreadPoolExecutor(1, "replay") as threads:
+        work = asyncio.get_running_loop().run_in_executor(threads, wire.run)
+        looking = asyncio.create_task(watch.until_failure())
+        try:
+            await asyncio.wait((work, looking), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            wire.stop()
+            looking.cancel()
+            await asyncio.wait((work, looking))
+    # whatever broke here says more than what was seen of the server
+    await work
+    return watch.finish() if looking.cancelled() else looking.result()
 
 
 def _check_order(requests: Sequence[PlannedRequest]) -> None:
@@ -94,152 +176,13 @@ def _check_order(requests: Sequence[PlannedRequest]) -> None:
         raise ReplayError("the planned requests are not in the order of their moments")
 
 
-def _log_failures(records: Sequence[Record]) -> None:
+def _log_failures(statuses: Sequence[RequestStatus], details: Sequence[str]) -> None:
     """One line per class of failure, with what the first of them said."""
     first: dict[RequestStatus, str] = {}
     count: dict[RequestStatus, int] = {}
-    for record in records:
-        if record.detail:
-            first.setdefault(record.status, record.detail)
-            count[record.status] = count.get(record.status, 0) + 1
+    for status, detail in zip(statuses, details, strict=True):
+        if detail:
+            first.setdefault(status, detail)
+            count[status] = count.get(status, 0) + 1
     for status, detail in first.items():
         _log.warning("%d requests ended as %s: %s", count[status], status.name, detail)
-
-
-class _Client:
-    """One replay in flight."""
-
-    def __init__(
-        self,
-        requests: Sequence[PlannedRequest],
-        bodies: list[bytes],
-        url: str,
-        window: Counted,
-        request_timeout_s: float,
-        watch: Watch,
-    ) -> None:
-        self._requests = requests
-        self._bodies = bodies
-        self._url = url
-        self._window = window
-        self._request_timeout_s = request_timeout_s
-        self._watch = watch
-        self._records = [Record() for _ in requests]
-        self._lags_ns: list[int] = []
-        self._zero_ns = 0
-        self._stopped_ns = 0
-        self._cpu_s = 0.0
-
-    async def play(self) -> Failure | None:
-        """Send everything and wait for it; the failure that ended it early, or None."""
-        with collector_paused(), precedence():
-            async with _session() as session:
-                self._zero_ns = perf_counter_ns() + _HEAD_START_NS
-                cpu_before_s = time.process_time()
-                try:
-                    return await self._first_to_end(session)
-                finally:
-                    self._stopped_ns = perf_counter_ns()
-                    self._cpu_s = time.process_time() - cpu_before_s
-
-    def load(self) -> Load:
-        """What was played, once `play` has returned."""
-        began_ns = self._zero_ns - _HEAD_START_NS
-        return Load(
-            requests=self._requests,
-            records=self._records,
-            zero_ns=self._zero_ns,
-            stopped_ns=self._stopped_ns,
-            window=self._window,
-            lags_ns=self._lags_ns,
-            cpu_share=self._cpu_s * 1e9 / (self._stopped_ns - began_ns),
-        )
-
-    async def _first_to_end(self, session: aiohttp.ClientSession) -> Failure | None:
-        beats_from_ns = self._zero_ns + self._window.start_ns
-        beat = asyncio.create_task(record_lag(self._lags_ns, beats_from_ns))
-        watch = asyncio.create_task(self._watch.until_failure())
-        work = asyncio.create_task(self._send_all(session))
-        try:
-            await asyncio.wait((work, watch, beat), return_when=asyncio.FIRST_COMPLETED)
-            if watch.done():
-                return watch.result()
-            if beat.done():
-                beat.result()
-            work.result()
-            return self._watch.finish()
-        finally:
-            await _cancel(work, watch, beat)
-
-    async def _send_all(self, session: aiohttp.ClientSession) -> None:
-        try:
-            async with asyncio.TaskGroup() as group:
-                for index, request in enumerate(self._requests):
-                    await sleep_until(self._zero_ns + request.at_ns)
-                    group.create_task(self._send(session, index))
-        except ExceptionGroup as broken:
-            # the group ends at its first error; that one is the cause
-            raise broken.exceptions[0] from None
-
-    async def _send(self, session: aiohttp.ClientSession, index: int) -> None:
-        record, body = self._records[index], self._bodies[index]
-        self._bodies[index] = b""
-        record.sent_ns = perf_counter_ns()
-        self._watch.opened(record.sent_ns)
-        try:
-            async with asyncio.timeout(self._request_timeout_s):
-                record.status = await self._exchange(session, body, record)
-        except TimeoutError:
-            record.end_ns = perf_counter_ns()
-            record.status = RequestStatus.TIMEOUT
-            record.detail = f"not done after {self._request_timeout_s:g} s"
-        except (aiohttp.ClientError, OSError) as exc:
-            record.end_ns = perf_counter_ns()
-            record.status = status_of(exc)
-            record.detail = str(exc) or type(exc).__name__
-        finally:
-            self._watch.closed()
-
-    async def _exchange(
-        self, session: aiohttp.ClientSession, body: bytes, record: Record
-    ) -> RequestStatus:
-        # a file object: aiohttp warns of raw bytes above 1 MiB and writes them in one piece
-        async with session.post(
-            self._url, data=io.BytesIO(body), headers=_HEADERS, allow_redirects=False
-        ) as response:
-            if response.status != 200:
-                said = await response.content.read(_ERROR_BODY_BYTES)
-                record.end_ns = perf_counter_ns()
-                record.detail = f"HTTP {response.status}: {said.decode(errors='replace')}"
-                return RequestStatus.HTTP
-            async for read in response.content.iter_any():
-                stamp_ns = perf_counter_ns()
-                record.reads.append((stamp_ns, read))
-                self._watch.saw(stamp_ns, read)
-        record.end_ns = record.reads[-1][0] if record.reads else perf_counter_ns()
-        return RequestStatus.OK
-
-
-def _session() -> aiohttp.ClientSession:
-    """No limits, no proxies, no cookies, no timeouts and no decoding but our own.
-
-    POST is never retried by aiohttp (only idempotent methods are), so a pooled connection that
-    the server closed under us counts as a reset. The lead-in opens the pool.
-    """
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(
-            limit=0, ttl_dns_cache=None, keepalive_timeout=_KEEP_ALIVE_S
-        ),
-        timeout=aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None),
-        cookie_jar=aiohttp.DummyCookieJar(),
-        read_bufsize=_READ_BUFFER_BYTES,
-        auto_decompress=False,
-        trust_env=False,
-    )
-
-
-async def _cancel(*tasks: asyncio.Task[None] | asyncio.Task[Failure]) -> None:
-    """End the tasks; the one whose outcome matters has been looked at already."""
-    for task in tasks:
-        task.cancel()
-    await asyncio.wait(tasks)

@@ -1,11 +1,8 @@
-"""How a request, or the server under the replay, can fail."""
+"""How the load generator, or the server under the replay, can fail."""
 
 import errno
 
-import aiohttp
-
 from advisor.terms.errors import ReplayError
-from advisor.terms.traces import RequestStatus
 
 #: Errors of connecting that say that this process or machine ran out, not the server.
 _OUR_OWN = {
@@ -17,16 +14,10 @@ _OUR_OWN = {
 }
 
 
-def status_of(exc: aiohttp.ClientError | OSError) -> RequestStatus:
-    """The class of a failed request.
+def check_our_own(exc: OSError) -> None:
+    """Raises ReplayError when the failure is the load generator's own.
 
-    Raises ReplayError when the failure is the load generator's own: it says nothing about the
-    server, so nothing of this replay may be scored.
+    It then says nothing about the server, and nothing of this replay may be scored.
     """
-    if isinstance(exc, aiohttp.ClientConnectorError):
-        if exc.os_error.errno in _OUR_OWN:
-            raise ReplayError(f"cannot connect: {_OUR_OWN[exc.os_error.errno]}") from exc
-        return RequestStatus.CONNECT
-    if isinstance(exc, aiohttp.ClientResponseError):
-        return RequestStatus.HTTP
-    return RequestStatus.RESET
+    if exc.errno in _OUR_OWN:
+        raise ReplayError(f"cannot connect: {_OUR_OWN[exc.errno]}") from exc

@@ -7,7 +7,10 @@ Runs after the load, never on the loop that stamps times. Line rules: WHATWG HTM
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
+
+#: Where a chat chunk can carry generated text; a role alone is none.
+_CHANNELS = ("content", "reasoning", "reasoning_content", "tool_calls", "function_call", "refusal")
 
 
 class EventLines:
@@ -22,6 +25,8 @@ class EventLines:
 
     def feed(self, read: bytes) -> list[bytes]:
         """The events that this read completes."""
+        if self._is_one_event(read):
+            return [read[6:-2]]
         events = []
         # after a line that ended at a CR, a LF is the rest of the same line end
         text = read.removeprefix(b"\n") if self._ended_in_cr else read
@@ -37,6 +42,16 @@ class EventLines:
         if read:
             self._ended_in_cr = read.endswith(b"\r")
         return events
+
+    def _is_one_event(self, read: bytes) -> bool:
+        """Nearly always: the read is one event of one line, and nothing is open before it."""
+        return (
+            read.startswith(b"data: ")
+            and read.endswith(b"\n\n")
+            and read.count(b"\n") == 2
+            and b"\r" not in read
+            and not (self._partial or self._data or self._ended_in_cr)
+        )
 
     def _take(self, line: bytes) -> bytes | None:
         if self._at_start:
@@ -54,9 +69,10 @@ class EventLines:
 
 @dataclass(slots=True)
 class Stream:
-    """What one response said; times are the stamps of the reads that completed the events."""
+    """What one response said."""
 
-    event_ns: list[int] = field(default_factory=list)
+    #: the number of the read that completed the event
+    event_reads: list[int] = field(default_factory=list)
     #: tokens per event, each >= 1
     event_tokens: list[int] = field(default_factory=list)
     #: the sum of `event_tokens`
@@ -69,12 +85,10 @@ class Stream:
     error: str | None = None
     #: chunks with text for which the server gave no token count
     uncounted: int = 0
-    #: reads that completed at least one token event
-    token_reads: int = 0
 
 
 def parse_stream(reads: Iterable[tuple[int, bytes]]) -> Stream:
-    """The token events of one response from its (stamp in ns, bytes) reads, in order.
+    """The token events of one response from its (number, bytes) reads, in order.
 
     An event is a chunk that carries at least one generated token. Its tokens are the ids in it
     or, without ids, the growth of the cumulative usage: never the number of chunks or reads.
@@ -82,17 +96,14 @@ def parse_stream(reads: Iterable[tuple[int, bytes]]) -> Stream:
     """
     stream = Stream()
     lines = EventLines()
-    for stamp, read in reads:
-        before = len(stream.event_ns)
+    for number, read in reads:
         for data in lines.feed(read):
             if data.strip() and not stream.done:
-                _apply(stream, stamp, data)
-        stream.token_reads += len(stream.event_ns) > before
+                _apply(stream, number, data)
     return stream
 
 
-@dataclass(frozen=True, slots=True)
-class _Chunk:
+class _Chunk(NamedTuple):
     has_choices: bool
     has_text: bool
     #: tokens by their ids, and the server's cumulative counts; None where it gave none
@@ -102,7 +113,7 @@ class _Chunk:
     error: str | None
 
 
-def _apply(stream: Stream, stamp: int, data: bytes) -> None:
+def _apply(stream: Stream, number: int, data: bytes) -> None:
     if data.strip() == b"[DONE]":
         stream.done = True
         return
@@ -118,17 +129,17 @@ def _apply(stream: Stream, stamp: int, data: bytes) -> None:
     if chunk.prompt_tokens is not None:
         stream.prompt_tokens = chunk.prompt_tokens
     if chunk.has_choices:
-        _count(stream, stamp, chunk)
+        _count(stream, number, chunk)
 
 
-def _count(stream: Stream, stamp: int, chunk: _Chunk) -> None:
+def _count(stream: Stream, number: int, chunk: _Chunk) -> None:
     tokens = chunk.ids
     if tokens is None and chunk.completion_tokens is not None:
         tokens = chunk.completion_tokens - stream.tokens
     if tokens is None:
         stream.uncounted += chunk.has_text
     elif tokens > 0:
-        stream.event_ns.append(stamp)
+        stream.event_reads.append(number)
         stream.event_tokens.append(tokens)
         stream.tokens += tokens
 
@@ -139,16 +150,27 @@ def _read_chunk(chunk: Any) -> _Chunk:
     if error is None and chunk.get("object") == "error":
         error = chunk.get("message")
     usage = chunk.get("usage") or {}
-    choices = list(chunk.get("choices") or ())
-    ids = [choice["token_ids"] for choice in choices if choice.get("token_ids") is not None]
+    choices = chunk.get("choices") or ()
+    ids: int | None = None
+    has_text = False
+    for choice in choices:
+        in_chunk = choice.get("token_ids")
+        if in_chunk is not None:
+            ids = len(in_chunk) + (ids or 0)
+        has_text = has_text or bool(choice.get("text")) or _speaks(choice.get("delta"))
     return _Chunk(
-        has_choices=bool(choices),
-        has_text=any(choice.get("text") for choice in choices),
-        ids=sum(map(len, ids)) if ids else None,
-        prompt_tokens=_whole(usage.get("prompt_tokens")),
-        completion_tokens=_whole(usage.get("completion_tokens")),
-        error=None if error is None else str(error)[:500],
+        len(choices) > 0,
+        has_text,
+        ids,
+        _whole(usage.get("prompt_tokens")),
+        _whole(usage.get("completion_tokens")),
+        None if error is None else str(error)[:500],
     )
+
+
+def _speaks(delta: Any) -> bool:
+    """Whether a chat chunk says anything, on any channel."""
+    return delta is not None and any(delta.get(channel) for channel in _CHANNELS)
 
 
 def _whole(count: Any) -> int | None:

@@ -86,6 +86,11 @@ class ServerFacts:
     prefix_cache_hits: float | None = None
     prompt_tokens: float | None = None
     generation_tokens: float | None = None
+    #: of the server's own latency histograms: seconds, and samples
+    ttft_s_sum: float | None = None
+    ttft_count: float | None = None
+    itl_s_sum: float | None = None
+    itl_count: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

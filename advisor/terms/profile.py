@@ -18,6 +18,9 @@ class Request:
     hash_ids: tuple[int, ...] = ()
     #: requests of one conversation share it
     session_id: str | None = None
+    #: from the end of the answer to the session's turn before to this one; None: not recorded,
+    #: then it comes at its arrival whatever became of the turn before
+    pause_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,3 +103,6 @@ class PlannedRequest:
     #: False in the lead-in
     counted: bool
     session_id: str | None = None
+    #: sent this long after the answer to the session's turn before it has ended; `at_ns` then only
+    #: orders the turns. None: sent at `at_ns`, whatever became of the turn before
+    pause_ns: int | None = None

@@ -40,6 +40,13 @@ class ClientAudit:
     events_per_read: float | None
     #: where times were taken: kernel, read or virtual
     stamped_at: str
+    #: kernel stamps only: at most this much earlier did 99 % of the token events arrive
+    stamp_late_p99_ms: float | None = None
+    tokens_per_event: float | None = None
+    #: the counted prompts' tokens as the server counted them, above the plan's
+    prompt_drift_pct: float | None = None
+    #: prompts went as text, so their lengths could only be near the plan's
+    text_prompts: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 
+from advisor.bench.carries import client_warning
 from advisor.bench.play import Assess
 from advisor.replay.audit import judge_replay
+from advisor.replay.capacity import measure_capacity
 from advisor.store.ledger import SqlLedger
 from advisor.terms.advice import Advice
 from advisor.terms.job import Job
 from advisor.terms.outcome import ReplayOutcome
-from advisor.terms.target import Metric, Target
-from advisor.terms.traces import Traces
+from advisor.terms.target import Target
 from advisor.tune.job import Conductor
 from advisor.tune.trial import TrialRunner
 from advisor.tune.watch import Watch
@@ -19,6 +20,11 @@ from advisor.wiring.prepare import Prepared
 async def run(prepared: Prepared, job: Job, ledger: SqlLedger, watch: Watch) -> Advice:
     """Run or go on with one job to its advice."""
     spec = prepared.spec
+    if spec.engine != "sim":
+        top = spec.load * max(spec.multiples)
+        warning = await client_warning(prepared.profile, top, measure_capacity)
+        if warning is not None:
+            watch.note(warning)
     runner = TrialRunner(
         bench=prepared.bench,
         spec=spec,
@@ -44,16 +50,5 @@ def always_valid(_: Sequence[Target]) -> Assess:
 
 
 def client_gates(targets: Sequence[Target]) -> Assess:
-    """Gates for a real client, set by the tightest limits of the job."""
-    ttft_ms = _tightest_ms(targets, (Metric.TTFT, Metric.E2E))
-    itl_ms = _tightest_ms(targets, (Metric.ITL, Metric.TOKEN_ITL, Metric.TPOT))
-
-    def assess(traces: Traces) -> tuple[ReplayOutcome, str]:
-        return judge_replay(traces, ttft_limit_ms=ttft_ms, itl_limit_ms=itl_ms)
-
-    return assess
-
-
-def _tightest_ms(targets: Sequence[Target], metrics: tuple[Metric, ...]) -> float | None:
-    limits = [t.limit_ns / 1e6 for t in targets if t.metric in metrics and not t.is_relative]
-    return min(limits, default=None)
+    """Gates for a real client, set by what it could spoil of the job's targets."""
+    return lambda traces: judge_replay(traces, targets)

@@ -70,6 +70,21 @@ async def test_facts_are_the_change_over_the_replay() -> None:
     assert played.facts == ServerFacts(preemptions=2.0)
 
 
+async def test_a_server_that_tells_of_other_latencies_is_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Told(Server):
+        async def facts(self, since: ServerFacts | None = None) -> ServerFacts:
+            return ServerFacts(ttft_s_sum=9e4, ttft_count=1)
+
+    played, _ = await play(Told(), [VALID])
+    assert played.outcome is VALID
+    assert "mean TTFT is" in caplog.text
+    caplog.clear()
+    await play(Server(), [VALID])
+    assert caplog.text == ""
+
+
 async def test_a_void_replay_is_repeated_under_a_new_salt_and_every_attempt_is_recorded() -> None:
     server = Server()
     played, recorded = await play(server, [LATE, ReplayOutcome.MISMATCH, VALID])

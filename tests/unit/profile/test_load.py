@@ -34,7 +34,7 @@ def refusal(path: Path) -> str:
 def test_rows_and_sidecar_make_a_profile(tmp_path: Path) -> None:
     rows = (
         '{"timestamp":0.1234,"input_length":20,"output_length":5,"hash_ids":[7,8],'
-        '"session_id":"a","model":"ignored"}\n'
+        '"session_id":"a","pause":1500.25,"model":"ignored"}\n'
         '{"timestamp":1700000000000.000001,"input_length":16,"output_length":1,"hash_ids":[7]}'
     )
     digest = sha256(rows.encode()).hexdigest()
@@ -49,10 +49,10 @@ def test_rows_and_sidecar_make_a_profile(tmp_path: Path) -> None:
     assert (profile.name, profile.block_tokens, profile.sha256) == ("n", 16, digest)
     assert (profile.source, profile.licence, profile.made_by) == ("s", "l", "m")
     assert (first.arrival_ns, first.input_length, first.output_length) == (123_400, 20, 5)
-    assert (first.hash_ids, first.session_id) == ((7, 8), "a")
+    assert (first.hash_ids, first.session_id, first.pause_ns) == ((7, 8), "a", 1_500_250_000)
     # every digit: a float holds no nanosecond of an epoch time
     assert second.arrival_ns == 1_700_000_000_000_000_001
-    assert second.session_id is None
+    assert (second.session_id, second.pause_ns) == (None, None)
 
 
 def test_without_sidecar_or_hash_ids_the_block_size_does_not_matter(tmp_path: Path) -> None:
@@ -100,6 +100,8 @@ def test_rows_of_zero_length_are_dropped_and_counted(tmp_path: Path) -> None:
         (GOOD.strip()[:-1] + ',"hash_ids":[1]}', ["hash_ids has 1 ids", "expected 2"]),
         (GOOD.strip()[:-1] + ',"hash_ids":[]}', ["hash_ids has 0 ids", "expected 2"]),
         (GOOD.strip()[:-1] + ',"session_id":3}', ["session_id is 3", "a string"]),
+        (GOOD.strip()[:-1] + ',"pause":5}', ["pause is 5", "a session_id beside it"]),
+        (GOOD.strip()[:-1] + ',"session_id":"a","pause":-5}', ["pause is -5", "milliseconds"]),
     ],
 )
 def test_a_bad_row_is_named_with_field_and_value(

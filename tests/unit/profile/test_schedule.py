@@ -71,6 +71,14 @@ def test_later_passes_are_new_to_the_cache_and_new_sessions() -> None:
     assert len({r.session_id for r in planned}) == len(planned)
 
 
+def test_pauses_stay_as_recorded_at_any_multiple() -> None:
+    shared = [Request(i * 5 * S, 40, 5, (), "s", i * S) for i in range(20)]
+    planned = schedule(profile_of(shared), plan(multiple=2.0, lead_in_ns=0))
+    first_pass = [r for r in planned if r.session_id == "s/0"]
+    recorded_ns = [r.pause_ns for r in shared]
+    assert [r.pause_ns for r in first_pass] == recorded_ns[2 : 2 + len(first_pass)]
+
+
 def test_a_window_without_requests_plays_none() -> None:
     assert schedule(evenly(3, S), plan(lead_in_ns=0)) == ()
 

@@ -30,7 +30,9 @@ def test_what_was_written_is_read_back(
 
 
 def test_times_and_ids_keep_every_digit(tmp_path: Path) -> None:
-    request = Request(1_700_000_000_123_456_789, 1, 1, (2**64 - 1,), 'a "b"\n\x7f\ud800')
+    request = Request(
+        1_700_000_000_123_456_789, 1, 1, (2**64 - 1,), 'a "b"\n\x7f\ud800', 1_234_567
+    )
     written = write_profile(profile_of([request]), tmp_path / "load.jsonl")
     assert load_profile(tmp_path / "load.jsonl") == written
     assert written.requests == (request,)

@@ -11,6 +11,7 @@ from time import perf_counter_ns
 from typing import Any
 
 DONE = b"data: [DONE]\n\n"
+APIS = ("completions", "chat/completions")
 #: Long enough for two writes to arrive as two reads on most machines; nothing relies on it.
 PAUSE_S = 0.003
 
@@ -47,11 +48,16 @@ class Exchange:
     body: dict[str, Any]
     writer: asyncio.StreamWriter
     arrived_ns: int
+    #: whether the client asked for the end of the connection after the answer
+    closes: bool
     #: when each write of body bytes was handed to the socket
     sent_ns: list[int] = field(default_factory=list)
 
     @property
     def prompt(self) -> list[int]:
+        """Of a chat, what a tokenizer could make of it: a token a word, three of the template."""
+        if "messages" in self.body:
+            return [0] * (3 + len(self.body["messages"][0]["content"].split()))
         return list(self.body["prompt"])
 
     async def start(self, status: str = "200 OK", length: int | None = None) -> None:
@@ -98,6 +104,8 @@ class Golden:
     exchanges: dict[int, Exchange] = field(default_factory=dict)
     order: list[int] = field(default_factory=list)
     url: str = ""
+    #: of the URL, before `/v1`
+    path: str = ""
     #: wakes whoever waits for a request to arrive
     arrived: asyncio.Condition = field(default_factory=asyncio.Condition)
 
@@ -110,7 +118,7 @@ class Golden:
             while True:
                 exchange = await self._receive(reader, writer)
                 await self.scripts.get(len(exchange.prompt), Exchange.answer)(exchange)
-                if writer.is_closing():
+                if exchange.closes or writer.is_closing():
                     return
         except (asyncio.IncompleteReadError, ConnectionError):
             return  # the client went away, as scripted
@@ -121,10 +129,11 @@ class Golden:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> Exchange:
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
-        assert head.startswith("POST /v1/completions HTTP/1.1\r\n")
+        posts = (f"POST {self.path}/v1/{api} HTTP/1.1\r\n" for api in APIS)
+        assert head.startswith(tuple(posts))
         lines = dict(line.lower().split(": ", 1) for line in head.splitlines()[1:] if line)
         body = json.loads(await reader.readexactly(int(lines["content-length"])))
-        exchange = Exchange(body, writer, perf_counter_ns())
+        exchange = Exchange(body, writer, perf_counter_ns(), lines.get("connection") == "close")
         async with self.arrived:
             self.exchanges[len(exchange.prompt)] = exchange
             self.order.append(len(exchange.prompt))
@@ -133,9 +142,11 @@ class Golden:
 
 
 @asynccontextmanager
-async def golden(scripts: Mapping[int, Script] | None = None) -> AsyncIterator[Golden]:
+async def golden(
+    scripts: Mapping[int, Script] | None = None, path: str = ""
+) -> AsyncIterator[Golden]:
     """A golden server on a free loopback port; its connections end with it."""
-    served = Golden(scripts or {})
+    served = Golden(scripts or {}, path=path)
     tasks: set[asyncio.Task[None]] = set()
 
     def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -152,4 +163,4 @@ async def golden(scripts: Mapping[int, Script] | None = None) -> AsyncIterator[G
             task.cancel()
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
         broken = [o for o in outcomes if isinstance(o, Exception)]
-        assert not broken
+        assert broken == []

@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Callable
 
+from advisor.replay.body import Api
 from advisor.replay.client import replay
 from advisor.terms.profile import PlannedRequest
 from advisor.terms.traces import Traces
@@ -27,6 +28,7 @@ async def play(
     window_start_ms: int = 0,
     alive: Callable[[], bool] = lambda: True,
     on_progress: Callable[[float], None] | None = None,
+    api: Api = Api.COMPLETIONS,
 ) -> Traces:
     return await replay(
         requests,
@@ -40,6 +42,7 @@ async def play(
         stall_timeout_s=stall_timeout_s,
         alive=alive,
         on_progress=on_progress,
+        api=api,
     )
 
 

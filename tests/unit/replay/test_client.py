@@ -3,11 +3,15 @@
 import asyncio
 import gc
 import json
+import sys
+import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from advisor.replay.body import encode_bodies
+from advisor.replay.body import Api, encode_bodies
+from advisor.replay.turns import Turn, turns_of
 from advisor.terms.errors import InputError, ReplayError
 from advisor.terms.traces import RequestStatus
 from tests.unit.replay.golden import DONE, Exchange, chunk, event, golden, usage
@@ -59,7 +63,8 @@ async def test_the_audit_says_how_the_client_kept_up() -> None:
     assert audit.cpu_share > 0
     assert audit.events_per_read is not None
     assert audit.events_per_read >= 1
-    assert audit.stamped_at == "read"
+    assert audit.stamped_at == ("kernel" if sys.platform == "linux" else "read")
+    assert audit.tokens_per_event == 1
 
 
 async def test_the_loops_lag_is_taken_in_the_counted_window_only() -> None:
@@ -218,13 +223,108 @@ async def test_a_cancelled_replay_leaves_nothing_behind() -> None:
             await task
         running = {t for t in asyncio.all_tasks() - before if not t.done()}
     assert {t.get_coro().__name__ for t in running} <= {"serve"}  # type: ignore[union-attr]
+    assert not [t.name for t in threading.enumerate() if t.name.startswith("replay")]
     assert gc.isenabled()
 
 
-@pytest.mark.parametrize("url", ["", "127.0.0.1:8000", "ftp://host", "http://"])
+async def test_an_answer_ends_though_the_server_keeps_the_connection() -> None:
+    async def stay(exchange: Exchange) -> None:
+        await exchange.answer()
+        await server.wait_for(24)
+
+    async with golden({8: stay}) as server:
+        traces = await play(server.url, request(0, 8), request(1_500, 24, 1))
+    assert traces.status.tolist() == [OK, OK]
+    assert traces.end_ns[0] < 500_000_000
+
+
+async def test_chats_are_as_long_as_the_server_says_words_are() -> None:
+    async with golden() as server:
+        plan = [request(0, 80, 3, counted=False), request(30, 200, 5), request(60, 121, 1)]
+        traces = await play(server.url, *plan, api=Api.CHAT)
+    assert server.order == [3 + 64, 3 + 512, 80, 200, 121]
+    assert traces.status.tolist() == [OK] * 3
+    assert traces.prompt_tokens.tolist() == [80, 200, 121]
+    assert traces.audit is not None
+    assert traces.audit.prompt_drift_pct == 0
+
+
+async def test_a_server_that_does_not_count_prompts_cannot_be_sent_texts() -> None:
+    async def uncounted(exchange: Exchange) -> None:
+        await exchange.start()
+        await exchange.write(chunk(1) + DONE)
+        await exchange.end()
+
+    async with golden({67: uncounted}) as server:
+        with pytest.raises(ReplayError, match="came to None and 515 tokens"):
+            await play(server.url, request(0, 80), api=Api.CHAT)
+
+
+async def test_the_next_turn_waits_for_the_answer_and_its_pause() -> None:
+    async def slow(exchange: Exchange) -> None:
+        await asyncio.sleep(0.3)
+        await exchange.answer()
+
+    first, second, other = request(0, 8), request(10, 16), request(20, 24)
+    plan = [
+        replace(first, session_id="a"),
+        replace(second, session_id="a", pause_ns=50_000_000),
+        replace(other, session_id="b", pause_ns=1),
+    ]
+    async with golden({8: slow}) as server:
+        traces = await play(server.url, *plan)
+    assert server.order == [8, 24, 16]
+    assert traces.status.tolist() == [OK] * 3
+    assert traces.planned_ns[2] == 20_000_000
+    waited_ns = traces.planned_ns[1] - traces.end_ns[0]
+    assert waited_ns >= 50_000_000
+    assert (traces.sent_ns >= traces.planned_ns).all()
+
+
+async def test_a_turn_follows_one_that_failed() -> None:
+    async def broken(exchange: Exchange) -> None:
+        exchange.reset()
+
+    plan = [
+        replace(request(0, 8), session_id="a"),
+        replace(request(9_000, 16), session_id="a", pause_ns=1_000_000),
+    ]
+    async with golden({8: broken}) as server:
+        traces = await play(server.url, *plan)
+    assert traces.status.tolist() == [RequestStatus.RESET, OK]
+    assert traces.planned_ns[1] < 9_000_000_000
+
+
+def test_turns_without_a_pause_keep_their_moments() -> None:
+    one, two, three = (replace(request(at, 8), session_id="a") for at in (0, 1, 2))
+    assert turns_of([one, two, replace(three, pause_ns=7)]) == {2: Turn(1, 7)}
+
+
+async def test_a_path_before_the_api_is_kept() -> None:
+    async with golden(path="/models/a") as server:
+        traces = await play(f"{server.url}/models/a/", request(0, 8))
+    assert traces.status.tolist() == [OK]
+
+
+async def test_a_name_with_several_addresses_is_tried_for_one_that_answers() -> None:
+    async with golden() as server:
+        traces = await play(server.url.replace("127.0.0.1", "localhost"), request(0, 8))
+    assert traces.status.tolist() == [OK]
+
+
+@pytest.mark.parametrize(
+    "url", ["", "127.0.0.1:8000", "ftp://host", "http://", "http://host:0x1", "https://host"]
+)
 async def test_an_address_of_no_use_is_bad_input(url: str) -> None:
     with pytest.raises(InputError, match=r"^endpoint '.*': expected http://HOST:PORT$"):
         await play(url, request(0, 8))
+
+
+async def test_a_name_that_nobody_knows_is_bad_input() -> None:
+    with pytest.raises(
+        InputError, match=r"^endpoint 'http://nobody.invalid': cannot be looked up"
+    ):
+        await play("http://nobody.invalid", request(0, 8))
 
 
 async def test_an_empty_plan_is_refused() -> None:

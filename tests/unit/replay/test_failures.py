@@ -7,13 +7,10 @@ import os
 import resource
 import socket
 from types import SimpleNamespace
-from typing import cast
 
-import aiohttp
 import pytest
-from aiohttp.client_reqrep import ConnectionKey
 
-from advisor.replay.failures import status_of
+from advisor.replay.failures import check_our_own
 from advisor.terms.errors import LaunchFailed, ReplayError, ReplayInterrupted
 from advisor.terms.outcome import Reason
 from advisor.terms.traces import MISSING, RequestStatus
@@ -48,6 +45,23 @@ async def http_500(exchange: Exchange) -> None:
     await exchange.start("500 Internal Server Error", length=len(said))
     exchange.writer.write(said)
     await exchange.writer.drain()
+
+
+async def http_500_then_reset(exchange: Exchange) -> None:
+    await http_500(exchange)
+    await asyncio.sleep(0.05)
+    exchange.reset()
+
+
+async def bad_framing(exchange: Exchange) -> None:
+    exchange.writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nhello\r\n")
+    await exchange.writer.drain()
+
+
+async def close_in_head(exchange: Exchange) -> None:
+    exchange.writer.write(b"HTTP/1.1 200 OK\r\nTransfer-")
+    await exchange.writer.drain()
+    exchange.writer.close()
 
 
 async def redirect(exchange: Exchange) -> None:
@@ -102,6 +116,9 @@ FAULTS: list[tuple[Script, RequestStatus, int]] = [
     (reset_in_stream, RequestStatus.RESET, 2),
     (close_in_stream, RequestStatus.RESET, 2),
     (http_500, RequestStatus.HTTP, 0),
+    (http_500_then_reset, RequestStatus.HTTP, 0),
+    (bad_framing, RequestStatus.HTTP, 0),
+    (close_in_head, RequestStatus.RESET, 0),
     (redirect, RequestStatus.HTTP, 0),
     (no_http, RequestStatus.HTTP, 0),
     (error_in_stream, RequestStatus.IN_STREAM, 2),
@@ -124,14 +141,13 @@ async def test_each_fault_has_its_class_and_is_not_retried(
     assert sorted(server.order) == [8, 16]
 
 
-async def test_a_pooled_connection_closed_under_us_counts_as_a_reset() -> None:
-    """The second request goes out on the first's connection; it is sent once and fails once."""
-    async with golden({16: close_before_headers}) as server:
-        traces = await play(server.url, request(0, 8, 1), request(200, 16, 1))
-        same = server.exchanges[8].writer is server.exchanges[16].writer
-    assert same
-    assert traces.status.tolist() == [RequestStatus.OK, RequestStatus.RESET]
-    assert server.order == [8, 16]
+async def test_every_request_has_a_connection_of_its_own() -> None:
+    """So none can meet one that the server is closing, which would be the client's doing."""
+    async with golden() as server:
+        await play(server.url, request(0, 8, 1), request(200, 16, 1))
+        first, second = server.exchanges[8], server.exchanges[16]
+    assert first.writer is not second.writer
+    assert first.closes
 
 
 async def test_a_refused_connection_is_a_failed_request() -> None:
@@ -143,6 +159,23 @@ async def test_a_refused_connection_is_a_failed_request() -> None:
     assert traces.event_offsets.tolist() == [0, 0, 0]
     assert (traces.sent_ns >= 0).all()
     assert traces.prompt_tokens.tolist() == [MISSING] * 2
+
+
+async def test_an_answer_before_the_whole_request_was_read_counts() -> None:
+    """A server that refuses a long prompt early closes while the client still sends."""
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1000)
+        writer.write(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(refuse, "127.0.0.1", 0)
+    async with server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        traces = await play(url, request(0, 600_000, 1))
+    assert traces.status.tolist() in ([RequestStatus.HTTP], [RequestStatus.RESET])
+    assert traces.end_ns[0] < 5_000_000_000
 
 
 async def test_what_a_failure_said_is_logged_once_per_class(
@@ -243,14 +276,12 @@ async def test_a_server_that_does_not_count_its_tokens_cannot_be_measured() -> N
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.EADDRNOTAVAIL])
 def test_running_out_ourselves_is_not_the_servers_failure(number: int) -> None:
-    key = cast(ConnectionKey, SimpleNamespace(host="h", port=1, ssl=True))
-    exc = aiohttp.ClientConnectorError(key, OSError(number, "out"))
     with pytest.raises(ReplayError, match=r"^cannot connect: "):
-        status_of(exc)
+        check_our_own(OSError(number, "out"))
+    check_our_own(OSError(errno.ECONNREFUSED, "the server's"))
 
 
 async def test_too_many_open_files_ends_the_replay() -> None:
-    """The group's first error comes out as itself, not as a group."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     lowest_free = os.dup(0)
     os.close(lowest_free)

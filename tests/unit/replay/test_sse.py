@@ -51,7 +51,7 @@ def test_any_split_of_any_stream_gives_the_same_events(
     data = b"".join(pieces).replace(b"\n", ending) + DONE
     reads = [(7, part) for part in split(data, cuts)]
     whole, parts = parse_stream([(7, data)]), parse_stream(reads)
-    assert (whole.event_ns, whole.event_tokens) == (parts.event_ns, parts.event_tokens)
+    assert (whole.event_reads, whole.event_tokens) == (parts.event_reads, parts.event_tokens)
     assert (whole.prompt_tokens, whole.error) == (parts.prompt_tokens, parts.error)
     assert (whole.done, whole.uncounted) == (parts.done, parts.uncounted) == (True, 0)
 
@@ -127,7 +127,7 @@ def test_a_role_chunk_an_empty_chunk_and_a_usage_chunk_are_no_events() -> None:
     stream = parse_stream(
         enumerate([role, empty, chunk(1), chunk(1), usage(33, 2), DONE], start=10)
     )
-    assert stream.event_ns == [12, 13]
+    assert stream.event_reads == [12, 13]
     assert stream.prompt_tokens == 33
     assert stream.done
     assert (stream.error, stream.uncounted) == (None, 0)
@@ -141,8 +141,7 @@ def test_a_token_without_text_is_an_event() -> None:
 def test_an_event_has_the_stamp_of_the_read_that_completed_it() -> None:
     first, second = chunk(1), chunk(1)
     stream = parse_stream([(10, first[:20]), (20, first[20:] + second[:-1]), (30, second[-1:])])
-    assert stream.event_ns == [20, 30]
-    assert stream.token_reads == 2
+    assert stream.event_reads == [20, 30]
 
 
 def test_an_event_cut_off_by_the_end_is_dropped() -> None:
@@ -176,4 +175,32 @@ def test_an_error_event_is_kept_and_earlier_tokens_with_it(body: object, said: s
 
 def test_text_without_any_count_is_not_taken_for_one_token() -> None:
     stream = read_whole(chunk(1, ids=False))
+    assert (stream.tokens, stream.uncounted) == (0, 1)
+
+
+def delta(said: dict[str, object], ids: list[int] | None) -> bytes:
+    choice = {"index": 0, "delta": said, "finish_reason": None, "token_ids": ids}
+    return event({"object": "chat.completion.chunk", "choices": [choice]})
+
+
+def test_every_channel_of_a_chat_counts_and_a_role_alone_does_not() -> None:
+    stream = parse_stream(
+        enumerate(
+            [
+                delta({"role": "assistant", "content": ""}, None),
+                delta({"reasoning": "hm"}, [5]),
+                delta({"reasoning_content": "hm"}, [6, 7]),
+                delta({"tool_calls": [{"index": 0}]}, [8]),
+                delta({"content": "yes"}, [9]),
+                usage(33, 5) + DONE,
+            ]
+        )
+    )
+    assert (stream.event_reads, stream.event_tokens) == ([1, 2, 3, 4], [1, 2, 1, 1])
+    assert (stream.prompt_tokens, stream.error, stream.uncounted) == (33, None, 0)
+
+
+@pytest.mark.parametrize("channel", ["content", "reasoning", "reasoning_content", "refusal"])
+def test_text_of_a_chat_without_any_count_is_not_taken_for_one_token(channel: str) -> None:
+    stream = read_whole(delta({channel: "yes"}, None))
     assert (stream.tokens, stream.uncounted) == (0, 1)

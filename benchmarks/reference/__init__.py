@@ -1,0 +1,1 @@
+"""What the benchmarks of the load generator are held against: a server whose times are known."""
