@@ -32,7 +32,7 @@ def test_the_advice_is_one_object_on_stdout_and_progress_is_on_stderr(finished: 
     assert [line.split()[1] for line in opened] == [str(number) for number in range(10)]
     assert {line.split()[2] for line in opened} == {"baseline:", "search:", "confirm:"}
     assert lines[2].strip().startswith("missed at 1x  [")
-    assert "elapsed, at most" in lines[2]
+    assert "elapsed, about" in lines[2]
 
 
 def test_the_same_seed_gives_the_same_advice(advisor: Advisor, finished: Finished) -> None:
