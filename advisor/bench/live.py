@@ -1,7 +1,7 @@
 """LiveBench: a setting becomes a real server, and is measured by replaying load against it."""
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass
 
 from advisor.bench.play import Progress, salt
@@ -9,7 +9,7 @@ from advisor.engine.checkpoint import read_checkpoint
 from advisor.engine.doctor import hardware_name
 from advisor.engine.endpoint import Endpoint
 from advisor.engine.metrics import FactsWatch
-from advisor.engine.vllm import VllmEngine
+from advisor.engine.vllm import Mark, VllmEngine, unmarked
 from advisor.profile.schedule import schedule
 from advisor.replay.client import replay
 from advisor.terms.errors import ReplayInterrupted
@@ -36,18 +36,24 @@ class LiveBench:
     profile: Profile
     engine: VllmEngine
     model: str
+    #: (where it was asked for, flag): held against the command's own list before anything starts
+    flags: tuple[tuple[str, str], ...] = ()
 
     async def about(self) -> EngineInfo:
         version = await self.engine.version()
+        await self.engine.check_flags(self.flags, version)
         # the stand-in names itself in its version, whatever command started it
         simulated = version.startswith("vllm-sim ")
         return EngineInfo("vllm", version, await hardware_name(), self.model, simulated)
 
+    def hold(self, what: str) -> AbstractContextManager[None]:
+        return self.engine.hold(what)
+
     @asynccontextmanager
-    async def serve(self, setting: Setting) -> AsyncIterator["LiveServer"]:
+    async def serve(self, setting: Setting, mark: Mark = unmarked) -> AsyncIterator["LiveServer"]:
         """Raises LaunchFailed when the server does not come up; ends it on leaving."""
         async with (
-            self.engine.serve(setting) as endpoint,
+            self.engine.serve(setting, mark) as endpoint,
             FactsWatch(endpoint.base_url) as watch,
         ):
             server = LiveServer(self.profile, endpoint, watch, vocabulary(setting.model))

@@ -1,8 +1,8 @@
 """SimBench: a setting becomes a simulated server, in virtual time."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 
 from advisor import __version__
@@ -29,9 +29,18 @@ class SimBench:
     async def about(self) -> EngineInfo:
         return EngineInfo("sim", __version__, self.hardware.name, self.model, simulated=True)
 
+    def hold(self, what: str) -> AbstractContextManager[None]:
+        """Any number of simulations may run beside each other."""
+        return nullcontext()
+
     @asynccontextmanager
-    async def serve(self, setting: Setting) -> AsyncIterator["SimServer"]:
-        """Raises LaunchFailed where the memory or the rules of vLLM forbid the setting."""
+    async def serve(
+        self, setting: Setting, mark: Callable[[str], None] | None = None
+    ) -> AsyncIterator["SimServer"]:
+        """Raises LaunchFailed where the memory or the rules of vLLM forbid the setting.
+
+        There are no processes that `mark` could get the token of.
+        """
         yield SimServer(self.profile, resolve(setting, self.hardware), self.seed)
 
 

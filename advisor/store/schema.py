@@ -78,6 +78,8 @@ class TrialRow(Base):
     result: Mapped[JsonValue | None] = mapped_column(_JSON)
     opened_at: Mapped[str] = mapped_column(String(32))
     closed_at: Mapped[str | None] = mapped_column(String(32))
+    #: of the launch's processes, written before the first of them is started
+    token: Mapped[str | None] = mapped_column(String(80))
 
 
 class ReplayRow(Base):

@@ -155,6 +155,8 @@ class Trial:
     repeat: int | None = None
     replays: int = 0
     elapsed_s: float | None = None
+    #: of the launch's processes; None where there are none
+    token: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ The ledger is written before the searcher is told and before anything else is la
 that is killed anywhere goes on where it was.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
 
 from advisor.advice.advise import Case, advise, blocked
@@ -26,7 +26,7 @@ from advisor.tune.case import baseline_of, case_of, searched
 from advisor.tune.confirmation import Step, steps_of
 from advisor.tune.ports import Ledger, Searcher
 from advisor.tune.resolve import resolve_targets
-from advisor.tune.trial import TrialRunner
+from advisor.tune.trial import Keep, TrialRunner
 from advisor.tune.watch import Watch
 
 
@@ -120,14 +120,14 @@ class Conductor:
         proposal = Proposal(step.setting, "confirmation")
         number = self._open(Phase.CONFIRM, proposal, step.round, step.repeat)
         run = self.runner.confirm(
-            step.setting, job.targets, self._record(number), step.window, step.multiples
+            step.setting, job.targets, self._keep(number), step.window, step.multiples
         )
         await self._to_its_end(number, run)
 
     async def _search_trial(self, phase: Phase, proposal: Proposal) -> None:
         number = self._open(phase, proposal)
         targets = self.ledger.job(self.job.id).targets
-        run = self.runner.search(proposal.setting, targets, self._record(number), self._resolve)
+        run = self.runner.search(proposal.setting, targets, self._keep(number), self._resolve)
         self._tell(await self._to_its_end(number, run))
 
     async def _to_its_end(self, number: int, run: Awaitable[TrialResult]) -> Trial:
@@ -163,8 +163,14 @@ class Conductor:
         self.watch.trial_closed(trial)
         return trial
 
-    def _record(self, number: int) -> Callable[[Replay], None]:
-        return lambda replay: self.ledger.add_replay(self.job.id, number, replay)
+    def _keep(self, number: int) -> Keep:
+        def token(token: str) -> None:
+            self.ledger.mark(self.job.id, number, token)
+
+        def replay(replay: Replay) -> None:
+            self.ledger.add_replay(self.job.id, number, replay)
+
+        return Keep(token, replay)
 
     def _resolve(self, at_load: Sequence[Curves]) -> tuple[Target, ...]:
         """The job's targets; relative ones are settled by the first trial, the baseline."""

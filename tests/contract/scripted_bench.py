@@ -1,7 +1,7 @@
 """A bench whose servers do as a script says: synthetic traces, failures to order."""
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -13,7 +13,7 @@ from advisor.terms.outcome import Failure, Reason
 from advisor.terms.profile import Plan
 from advisor.terms.setting import Setting
 from advisor.terms.traces import MISSING, ClientAudit, RequestStatus, Traces
-from advisor.tune.ports import Progress
+from advisor.tune.ports import Mark, Progress
 
 MS = 1_000_000
 #: Requests counted at a load of 1, and tokens of an answer.
@@ -76,8 +76,14 @@ class ScriptedBench:
     async def about(self) -> EngineInfo:
         return EngineInfo("scripted", "1", "paper", "m", simulated=True)
 
+    def hold(self, what: str) -> AbstractContextManager[None]:
+        return nullcontext()
+
     @asynccontextmanager
-    async def serve(self, setting: Setting) -> AsyncIterator["ScriptedServer"]:
+    async def serve(
+        self, setting: Setting, mark: Mark = lambda token: None
+    ) -> AsyncIterator["ScriptedServer"]:
+        mark(f"token-{len(self.launched)}")
         self.tap("launch", setting)
         assert self.serving == 0, "the launch before has not ended"
         self.launched.append(setting)
