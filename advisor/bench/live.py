@@ -1,13 +1,15 @@
 """LiveBench: a setting becomes a real server, and is measured by replaying load against it."""
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager
-from dataclasses import dataclass
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
 
+from advisor.bench.doubts import Ceiling, Doubt, ceiling, doubt
 from advisor.bench.play import Progress, salt
 from advisor.engine.checkpoint import read_checkpoint
 from advisor.engine.doctor import hardware_name
-from advisor.engine.endpoint import Endpoint
+from advisor.engine.endpoint import Endpoint, read_from
 from advisor.engine.metrics import FactsWatch
 from advisor.engine.vllm import Mark, VllmEngine, unmarked
 from advisor.profile.schedule import schedule
@@ -54,14 +56,14 @@ class LiveBench:
         """Raises LaunchFailed when the server does not come up; ends it on leaving."""
         async with (
             self.engine.serve(setting, mark) as endpoint,
-            FactsWatch(endpoint.base_url) as watch,
+            FactsWatch(endpoint.base_url, self.engine.devices) as watch,
         ):
             server = LiveServer(self.profile, endpoint, watch, vocabulary(setting.model))
             await server.warm_up()
             yield server
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LiveServer:
     """One running server under our load generator."""
 
@@ -69,6 +71,9 @@ class LiveServer:
     endpoint: Endpoint
     watch: FactsWatch
     vocabulary: int
+    #: of the replay just played: what its plan can cause, and the log of its counted window
+    _most: Ceiling = field(default_factory=lambda: Ceiling(0, 0, 0))
+    _log: str = ""
 
     @property
     def launch(self) -> Launch:
@@ -77,7 +82,29 @@ class LiveServer:
     async def replay(self, plan: Plan, on_progress: Progress | None = None) -> Traces:
         start_ns = plan.lead_in_ns
         end_ns = start_ns + plan.window.duration_ns
-        return await self._play(schedule(self.profile, plan), start_ns, end_ns, on_progress)
+        requests = schedule(self.profile, plan)
+        self._most = ceiling(requests, self.profile.block_tokens)
+        with self._reading_log(start_ns / 1e9):
+            return await self._play(requests, start_ns, end_ns, on_progress)
+
+    def doubt(self, facts: ServerFacts) -> Doubt:
+        return doubt(facts, self._most, self._log)
+
+    @contextmanager
+    def _reading_log(self, after_s: float) -> Iterator[None]:
+        """What the server writes from that moment on to the end: the lead-in may still compile."""
+        sizes: list[int] = []
+        path = self.endpoint.log_path
+
+        def remember() -> None:
+            sizes.append(path.stat().st_size)
+
+        timer = asyncio.get_running_loop().call_later(after_s, remember)
+        try:
+            yield
+        finally:
+            timer.cancel()
+            self._log = read_from(path, sizes[0]) if sizes else ""
 
     async def warm_up(self) -> None:
         """The profile's longest prompt, several at once: shapes compile before anything counts."""

@@ -27,6 +27,8 @@ class Playing(Protocol):
 
     async def facts(self, since: ServerFacts | None = None) -> ServerFacts: ...
 
+    def doubt(self, facts: ServerFacts) -> tuple[ReplayOutcome, str]: ...
+
 
 @dataclass(frozen=True, slots=True)
 class Player:
@@ -46,6 +48,8 @@ class Player:
             traces = await self._replay(salted)
             facts = await self.server.facts(before)
             outcome, note = self.assess(traces)
+            if outcome is ReplayOutcome.VALID:
+                outcome, note = self.server.doubt(facts)
             played = Replay(salted, outcome, note, traces, facts)
             self.record(played)
             if outcome.is_scored:

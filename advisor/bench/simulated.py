@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 
 from advisor import __version__
+from advisor.bench.doubts import NO_DOUBT, Doubt
 from advisor.bench.play import Progress, salt
 from advisor.profile.schedule import schedule
 from advisor.sim.config import EngineConfig, resolve
@@ -85,3 +86,7 @@ class SimServer:
     async def facts(self, since: ServerFacts | None = None) -> ServerFacts:
         """Of the replay just played: a simulated server has no counters between replays."""
         return self._facts if since is not None else ServerFacts()
+
+    def doubt(self, facts: ServerFacts) -> Doubt:
+        """Nobody else uses a simulated server, and nothing slows it."""
+        return NO_DOUBT

@@ -86,6 +86,13 @@ def tail(path: Path, *, lines: int | None = None, last_bytes: int = _LOG_BYTES) 
     return text if lines is None else "\n".join(text.splitlines()[-lines:])
 
 
+def read_from(path: Path, offset: int) -> str:
+    """A log from there to its end, at most its last 2 MB."""
+    with open(path, "rb") as log:
+        log.seek(max(offset, log.seek(0, 2) - _LOG_BYTES))
+        return log.read().decode(errors="replace")
+
+
 async def is_healthy(session: aiohttp.ClientSession, base_url: str) -> bool:
     """Whether `/health` answers 200 within two seconds."""
     try:

@@ -86,6 +86,15 @@ class ServerFacts:
     prefix_cache_hits: float | None = None
     prompt_tokens: float | None = None
     generation_tokens: float | None = None
+    #: summed over the requests that were scheduled
+    queue_time_s: float | None = None
+    #: of all the launch's devices, None without any: mean use 0..1, extremes over the span
+    device_use: float | None = None
+    device_memory_max_bytes: float | None = None
+    device_power_max_w: float | None = None
+    device_clock_min_mhz: float | None = None
+    #: why a device ran slower than asked; empty when none did
+    throttled: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from advisor.terms.job import (
     Trial,
     TrialResult,
 )
+from advisor.terms.outcome import ReplayOutcome
 from advisor.terms.profile import Plan
 from advisor.terms.setting import Setting
 from advisor.terms.target import Target
@@ -49,6 +50,11 @@ class Server(Protocol):
 
     async def facts(self, since: ServerFacts | None = None) -> ServerFacts:
         """Counters now, or their change and the gauges' maxima since an earlier reading."""
+        ...
+
+    def doubt(self, facts: ServerFacts) -> tuple[ReplayOutcome, str]:
+        """What the server's side says against the replay just played, given its facts; `valid`
+        and an empty note when there is nothing."""
         ...
 
 

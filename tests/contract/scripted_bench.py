@@ -9,7 +9,7 @@ import numpy as np
 from advisor.terms.errors import LaunchFailed, ReplayInterrupted
 from advisor.terms.flags import FlagValue
 from advisor.terms.job import EngineInfo, Launch, ServerFacts
-from advisor.terms.outcome import Failure, Reason
+from advisor.terms.outcome import Failure, Reason, ReplayOutcome
 from advisor.terms.profile import Plan
 from advisor.terms.setting import Setting
 from advisor.terms.traces import MISSING, ClientAudit, RequestStatus, Traces
@@ -134,6 +134,9 @@ class ScriptedServer:
     async def facts(self, since: ServerFacts | None = None) -> ServerFacts:
         assert not self._dead, "a dead server was asked for its facts"
         return ServerFacts(generation_tokens=None if since is None else 1.0)
+
+    def doubt(self, facts: ServerFacts) -> tuple[ReplayOutcome, str]:
+        return ReplayOutcome.VALID, ""
 
 
 def _above(multiple: float, limit: float | None) -> bool:

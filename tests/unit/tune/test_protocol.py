@@ -16,7 +16,7 @@ def test_a_trial_is_open_before_its_launch_and_closed_before_the_searcher_hears(
     deeds = [deed for deed, _ in world.deeds]
     one = ["open", "mark", "launch", *["replay", "record"] * 3, "end", "close", "tell"]
     assert deeds[: 2 * len(one) + 1] == [*one, "ask", *one]
-    assert deeds[2 * len(one) + 1 :][:4] == ["spend", "open", "launch", "replay"]
+    assert deeds[2 * len(one) + 1 :][:4] == ["spend", "open", "mark", "launch"]
     assert deeds[-1] == "advise"
 
 
