@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from advisor.bench.doubts import Ceiling, Doubt, ceiling, doubt
 from advisor.bench.play import Progress, salt
 from advisor.engine.checkpoint import read_checkpoint
-from advisor.engine.doctor import hardware_name
 from advisor.engine.endpoint import Endpoint, read_from
+from advisor.engine.engine import Engine, Mark, unmarked
 from advisor.engine.metrics import FactsWatch
-from advisor.engine.vllm import Mark, VllmEngine, unmarked
 from advisor.profile.schedule import schedule
 from advisor.replay.client import replay
 from advisor.terms.errors import ReplayInterrupted
@@ -36,7 +35,7 @@ class LiveBench:
     """Launches real servers through an engine; what it measures took real time."""
 
     profile: Profile
-    engine: VllmEngine
+    engine: Engine
     model: str
     #: (where it was asked for, flag): held against the command's own list before anything starts
     flags: tuple[tuple[str, str], ...] = ()
@@ -46,7 +45,8 @@ class LiveBench:
         await self.engine.check_flags(self.flags, version)
         # the stand-in names itself in its version, whatever command started it
         simulated = version.startswith("vllm-sim ")
-        return EngineInfo("vllm", version, await hardware_name(), self.model, simulated)
+        hardware = await self.engine.hardware()
+        return EngineInfo(self.engine.kind, version, hardware, self.model, simulated)
 
     def hold(self, what: str) -> AbstractContextManager[None]:
         return self.engine.hold(what)

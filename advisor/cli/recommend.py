@@ -26,7 +26,11 @@ def recommend(
         ),
     ] = None,
     engine: Annotated[
-        str, typer.Option(metavar="ENGINE", help="What to measure on: sim or vllm.")
+        str,
+        typer.Option(
+            metavar="ENGINE",
+            help="What to measure on: sim, vllm, docker, or attach: a server that runs already.",
+        ),
     ] = "vllm",
     target: Annotated[
         list[str] | None,
@@ -44,7 +48,11 @@ def recommend(
     ] = None,
     vllm_command: Annotated[
         str,
-        typer.Option(metavar="COMMAND", help="What stands before `serve`; a path or words."),
+        typer.Option(
+            metavar="COMMAND",
+            help="What stands before `serve`; a path or words. For --engine docker the image, for "
+            "--engine attach the address, e.g. http://127.0.0.1:8000.",
+        ),
     ] = "vllm",
     baseline: Annotated[
         str,

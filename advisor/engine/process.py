@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Protocol
 
 import psutil
 
@@ -34,6 +35,19 @@ def new_token() -> str:
     """`<pid>.<start of that pid>.<random>`: says which Advisor launched, and is never reused."""
     started = int(psutil.Process().create_time())
     return f"{os.getpid()}.{started}.{secrets.token_hex(8)}"
+
+
+class Running(Protocol):
+    """What is asked of a server that is up, whatever it runs as."""
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs; minus the signal's number when a signal ended it."""
+        ...
+
+    def living(self) -> list[psutil.Process]:
+        """Every process of it that is alive and can be seen from here."""
+        ...
 
 
 class ServerProcess:

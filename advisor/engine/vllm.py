@@ -5,7 +5,7 @@ import os
 import shlex
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from pathlib import Path
 
@@ -20,26 +20,22 @@ from advisor.engine.command import (
     resolve_command,
 )
 from advisor.engine.device import Devices, NoDevices
+from advisor.engine.doctor import hardware_name
 from advisor.engine.endpoint import Endpoint, prove_ours, read_launch
+from advisor.engine.engine import Mark, unmarked
 from advisor.engine.gpulock import hold
 from advisor.engine.leftovers import end_leftovers, launch_folder
-from advisor.engine.memory import until_quiet, until_released
+from advisor.engine.memory import Memory
 from advisor.engine.process import ServerProcess, new_token
 from advisor.engine.start import StartLimits, until_ready
-from advisor.terms.errors import EngineError, LaunchFailed
-from advisor.terms.outcome import Reason
+from advisor.terms.errors import EngineError
 from advisor.terms.setting import Setting
-
-#: Called with the launch's token before anything of it is started.
-Mark = Callable[[str], None]
-
-
-def unmarked(token: str) -> None:
-    """Nobody keeps the token; the launch's processes carry it all the same."""
 
 
 class VllmEngine:
     """Starts servers with one `vllm` command, one at a time."""
+
+    kind = "vllm"
 
     def __init__(
         self,
@@ -70,16 +66,16 @@ class VllmEngine:
         self._limits = StartLimits(start_timeout_s, stall_timeout_s)
         self._stop_grace_s = stop_grace_s
         self._version_timeout_s = version_timeout_s
-        self._quiet_timeout_s = quiet_timeout_s
-        self._release_timeout_s = release_timeout_s
-        #: the last launch met memory that another process held
-        self._memory_was_taken = False
+        self._memory = Memory(self.devices, quiet_timeout_s, release_timeout_s)
 
     async def version(self) -> str:
         """What the command says of its version. Raises InputError when it cannot say."""
         return await read_version(
             self.command, self._environment.variables, self._version_timeout_s
         )
+
+    async def hardware(self) -> str:
+        return await hardware_name()
 
     async def check_flags(self, names: Iterable[tuple[str, str]], version: str) -> None:
         """Hold (where asked for, flag) against the command's own list, nothing launched.
@@ -110,25 +106,15 @@ class VllmEngine:
         raises Blocked when a process stays or the devices' memory does not come back.
         """
         end_leftovers()
-        if self._memory_was_taken:
-            await until_quiet(self.devices, self._quiet_timeout_s)
-            self._memory_was_taken = False
-        before_bytes = self.devices.read().memory_used_bytes
-        process = ServerProcess(new_token())
-        mark(process.token)
-        try:
+        async with self._memory.around():
+            process = ServerProcess(new_token())
+            mark(process.token)
             with launch_folder(process.token) as folder:
                 try:
                     yield await self._up(setting, process, folder)
                 finally:
                     # also what an interrupt cut off inside `start`: the token finds it
                     await process.stop(self._stop_grace_s)
-        except Exception as exc:
-            # not after an interrupt: nothing follows then, and a person waits
-            self._memory_was_taken = _met_others(exc)
-            await until_released(self.devices, before_bytes, self._release_timeout_s)
-            raise
-        await until_released(self.devices, before_bytes, self._release_timeout_s)
 
     async def _up(self, setting: Setting, process: ServerProcess, folder: Path) -> Endpoint:
         name = f"advisor-{process.token.rpartition('.')[2]}"
@@ -166,10 +152,6 @@ class VllmEngine:
         if self._environment.dropped:
             head += f"# not passed on: {', '.join(self._environment.dropped)}\n"
         return head
-
-
-def _met_others(exc: Exception) -> bool:
-    return isinstance(exc, LaunchFailed) and exc.failure.reason is Reason.MEMORY_TAKEN
 
 
 def with_folder(variables: Mapping[str, str], folder: Path) -> dict[str, str]:

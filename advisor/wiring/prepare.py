@@ -1,15 +1,13 @@
 """From a job's definition to one that was checked and could start."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from advisor.advice.choose import score
+from advisor.bench.engines import engine_of
 from advisor.bench.live import LiveBench
 from advisor.bench.simulated import SimBench
-from advisor.engine.device import find_devices
-from advisor.engine.vllm import VllmEngine
 from advisor.profile.load import load_profile
 from advisor.search.objective import excesses_at
 from advisor.search.searcher import OptunaSearcher
@@ -85,16 +83,9 @@ def _bench(spec: JobSpec, profile: Profile, fixed: Mapping[str, FlagValue], spac
         for name in {spec.model, *(v.model for v in space.variants if v.model)}:
             model(name)
         return SimBench(profile, simulated_hardware(spec.hardware), spec.model, spec.seed)
-    visible = {} if spec.gpus is None else {"CUDA_VISIBLE_DEVICES": spec.gpus}
-    engine = VllmEngine(
-        spec.vllm_command,
-        log_dir=log_dir(),
-        extra_env=visible,
-        devices=find_devices(spec.gpus, os.environ),
-    )
     searched = sorted(space.searched())
     flags = (*(("baseline", name) for name in fixed), *(("space", name) for name in searched))
-    return LiveBench(profile, engine, spec.model, flags)
+    return LiveBench(profile, engine_of(spec, log_dir()), spec.model, flags)
 
 
 def _check_fit(spec: JobSpec, profile: Profile, asked: FlagValue | None) -> None:

@@ -2,8 +2,10 @@
 
 import asyncio
 import re
+from dataclasses import replace
 from pathlib import Path
 
+from advisor.bench.engines import ENGINES
 from advisor.engine.checkpoint import Checkpoint, read_checkpoint
 from advisor.engine.doctor import has_fp8
 from advisor.profile.load import load_profile
@@ -19,7 +21,6 @@ from advisor.terms.job import JobSpec, Objective
 from advisor.terms.target import parse_targets
 from advisor.wiring.asked import Asked
 
-ENGINES = ("sim", "vllm")
 #: A multiple above this is a unit error; every window would be repeated that often.
 MOST_LOAD = 100.0
 
@@ -28,6 +29,8 @@ def spec_of(asked: Asked) -> JobSpec:
     """Read and check what needs no other thing to be checked against. Raises InputError."""
     if asked.engine not in ENGINES:
         raise InputError(f"engine {asked.engine!r} is unknown; one of {', '.join(ENGINES)}")
+    if asked.engine == "attach":
+        _refuse_changes(asked)
     if asked.launches < 1:
         raise InputError(f"launches is {asked.launches}; expected 1 or more")
     if not 0 < asked.load <= MOST_LOAD:
@@ -38,7 +41,7 @@ def spec_of(asked: Asked) -> JobSpec:
         raise InputError("target is missing; give at least one, e.g. --target 'ttft:p95<=1000ms'")
     sampler_name(asked.sampler)
     path = resolve(asked.profile)
-    return JobSpec(
+    spec = JobSpec(
         model=asked.model,
         profile_path=str(path.absolute()),
         profile_sha256=load_profile(path).sha256,
@@ -58,6 +61,22 @@ def spec_of(asked: Asked) -> JobSpec:
         seed=asked.seed,
         gpus=_gpus(asked.gpu_sets),
     )
+    return _as_it_runs(spec) if asked.engine == "attach" else spec
+
+
+def _refuse_changes(asked: Asked) -> None:
+    for name, given in (("space", asked.space), ("baseline", asked.baseline)):
+        if given:
+            raise InputError(
+                f"{name} {given!r}: --engine attach measures a server as it runs and changes none "
+                "of its flags; leave it out"
+            )
+
+
+def _as_it_runs(spec: JobSpec) -> JobSpec:
+    """A server that someone else runs is the baseline and the only setting there is; it gets the
+    load that was asked for and never more."""
+    return replace(spec, launches=1, multiples=(1.0,))
 
 
 def _gpus(text: str | None) -> str | None:

@@ -11,6 +11,8 @@ import pytest
 
 from advisor.engine import VllmEngine
 from advisor.engine.device import Devices
+from advisor.engine.endpoint import Endpoint
+from advisor.engine.process import ServerProcess
 from advisor.terms.errors import LaunchFailed
 from advisor.terms.outcome import Failure
 from advisor.terms.setting import Setting
@@ -69,3 +71,9 @@ async def refusal(engine: VllmEngine, setting: Setting) -> Failure:
         async with engine.serve(setting):
             pytest.fail("it came up")
     return caught.value.failure
+
+
+def server(endpoint: Endpoint) -> ServerProcess:
+    """The processes that the engine started."""
+    assert isinstance(endpoint.process, ServerProcess)
+    return endpoint.process

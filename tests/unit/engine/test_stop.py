@@ -12,7 +12,7 @@ from advisor.engine.device import FileDevices, NoDevices, Reading
 from advisor.terms.errors import Blocked
 from advisor.terms.outcome import Reason
 from advisor.terms.setting import Setting
-from tests.unit.engine.conftest import MARK, make_engine, marked, refusal, spawn
+from tests.unit.engine.conftest import MARK, make_engine, marked, refusal, server, spawn
 
 
 def is_there(folder: Path) -> bool:
@@ -24,18 +24,18 @@ async def test_the_token_is_told_before_anything_is_started(engine: VllmEngine, 
     async with engine.serve(
         Setting.of("plain", {}), lambda token: told.append((token, len(marked(mark))))
     ) as endpoint:
-        assert told == [(endpoint.process.token, 0)]
-        assert marked(mark)[0].environ()["ADVISOR_LAUNCH"] == endpoint.process.token
+        assert told == [(server(endpoint).token, 0)]
+        assert marked(mark)[0].environ()["ADVISOR_LAUNCH"] == server(endpoint).token
 
 
 async def test_temporary_files_of_a_launch_are_gone_after_it(engine: VllmEngine) -> None:
     async with engine.serve(Setting.of("plain", {})) as endpoint:
-        (process,) = endpoint.process.living()
+        (process,) = server(endpoint).living()
         folder = Path(process.environ()["TMPDIR"])
         assert is_there(folder)
         assert process.environ()["TORCHINDUCTOR_CACHE_DIR"].startswith(str(folder.parent))
         (folder / "socket").touch()
-        os.kill(endpoint.pid, signal.SIGKILL)
+        os.kill(server(endpoint).pid, signal.SIGKILL)
     assert not is_there(folder)
 
 

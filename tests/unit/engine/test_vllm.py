@@ -18,7 +18,7 @@ from advisor.terms.errors import EngineError, InputError
 from advisor.terms.flags import FlagValue
 from advisor.terms.outcome import Reason, TrialState
 from advisor.terms.setting import Setting
-from tests.unit.engine.conftest import FAKE, make_engine, marked, refusal, spawn, wait_for
+from tests.unit.engine.conftest import FAKE, make_engine, marked, refusal, server, spawn, wait_for
 
 
 async def test_a_setting_becomes_an_endpoint(engine: VllmEngine, mark: str) -> None:
@@ -29,7 +29,7 @@ async def test_a_setting_becomes_an_endpoint(engine: VllmEngine, mark: str) -> N
     }
     setting = Setting.of("informed", flags, knobs=("max_num_seqs", "enable_prefix_caching"))
     async with engine.serve(setting) as endpoint:
-        assert psutil.pid_exists(endpoint.pid)
+        assert psutil.pid_exists(server(endpoint).pid)
         assert endpoint.base_url.startswith("http://127.0.0.1:")
         assert endpoint.version == "0.0.1+fake"
         assert dict(endpoint.launch.resolved)["dtype"] == "float32"
@@ -69,8 +69,8 @@ async def test_children_are_found_when_the_server_was_killed(
     engine: VllmEngine, mark: str
 ) -> None:
     async with engine.serve(Setting.of("family", {})) as endpoint:
-        os.kill(endpoint.pid, signal.SIGKILL)
-        wait_for(lambda: endpoint.process.exit_code is not None)
+        os.kill(server(endpoint).pid, signal.SIGKILL)
+        wait_for(lambda: server(endpoint).exit_code is not None)
         assert len(marked(mark)) == 1
         failure = endpoint.failure()
         assert failure is not None
@@ -101,7 +101,7 @@ async def test_shared_memory_of_a_killed_server_is_given_back(
     async with engine.serve(Setting.of("sharing", {})) as endpoint:
         name = endpoint.log_path.read_text().partition("shared memory ")[2].split()[0]
         assert name in os.listdir("/dev/shm")
-        os.kill(endpoint.pid, signal.SIGKILL)
+        os.kill(server(endpoint).pid, signal.SIGKILL)
     assert marked(mark) == []
     assert name not in os.listdir("/dev/shm")
 
