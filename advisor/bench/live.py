@@ -24,8 +24,6 @@ from advisor.terms.traces import Traces
 _SAFE_VOCABULARY = 30_000
 #: Longer than any request of a replay may take before it counts as timed out.
 _REQUEST_TIMEOUT_S = 600.0
-#: No stream brings a token for this long while requests are open: the engine hangs.
-_STALL_TIMEOUT_S = 120.0
 #: Requests at once in the warm-up, and tokens asked of each.
 _WARM_UP_REQUESTS, _WARM_UP_TOKENS = 4, 8
 
@@ -39,6 +37,8 @@ class LiveBench:
     model: str
     #: (where it was asked for, flag): held against the command's own list before anything starts
     flags: tuple[tuple[str, str], ...] = ()
+    #: no stream brings a token for this long while requests are open: the engine hangs
+    stall_timeout_s: float = 120.0
 
     async def about(self) -> EngineInfo:
         version = await self.engine.version()
@@ -58,7 +58,8 @@ class LiveBench:
             self.engine.serve(setting, mark) as endpoint,
             FactsWatch(endpoint.base_url, self.engine.devices) as watch,
         ):
-            server = LiveServer(self.profile, endpoint, watch, vocabulary(setting.model))
+            tokens = vocabulary(setting.model)
+            server = LiveServer(self.profile, endpoint, watch, tokens, self.stall_timeout_s)
             await server.warm_up()
             yield server
 
@@ -71,6 +72,7 @@ class LiveServer:
     endpoint: Endpoint
     watch: FactsWatch
     vocabulary: int
+    stall_timeout_s: float
     #: of the replay just played: what its plan can cause, and the log of its counted window
     _most: Ceiling = field(default_factory=lambda: Ceiling(0, 0, 0))
     _log: str = ""
@@ -142,7 +144,7 @@ class LiveServer:
                 window_start_ns=start_ns,
                 window_end_ns=end_ns,
                 request_timeout_s=_REQUEST_TIMEOUT_S,
-                stall_timeout_s=_STALL_TIMEOUT_S,
+                stall_timeout_s=self.stall_timeout_s,
                 alive=lambda: self.endpoint.failure() is None,
                 on_progress=on_progress,
             )

@@ -17,6 +17,11 @@ from advisor.terms.errors import EngineError
 TOKEN_LABEL, HOST_LABEL = "advisor.launch", "advisor.host"
 #: A client that the daemon does not answer.
 _CLIENT_TIMEOUT_S = 120.0
+_NO_DAEMON = "Cannot connect to the Docker daemon"
+
+
+class NoDaemon(EngineError):
+    """There is a client and no daemon, so no container either."""
 
 
 class Container:
@@ -82,10 +87,13 @@ def containers(docker: str, token: str) -> list[str]:
     return [id_ for id_, found in _labelled(docker) if found == token]
 
 
-def end_containers(docker: str) -> list[str]:
-    """Remove those whose Advisor, on this host, was killed; their ids."""
-    left = [id_ for id_, token in _labelled(docker) if not owner_lives(token)]
-    if stuck := remove(docker, left):
+def end_containers(docker: str) -> dict[str, str]:
+    """Remove those whose Advisor, on this host, was killed; their ids, each with its token.
+
+    Raises Blocked when one stays, EngineError when docker does not answer.
+    """
+    left = {id_: token for id_, token in _labelled(docker) if not owner_lives(token)}
+    if stuck := remove(docker, list(left)):
         raise not_released(f"container {', '.join(stuck)} of a killed Advisor cannot be removed")
     return left
 
@@ -121,7 +129,8 @@ def _client(argv: Sequence[str]) -> str:
     except subprocess.TimeoutExpired as exc:
         raise EngineError(f"{shlex.join(argv[:2])}: no answer from docker") from exc
     if done.returncode != 0:
-        raise EngineError(f"{shlex.join(argv[:2])}: {done.stderr.strip()[-500:]}")
+        said = f"{shlex.join(argv[:2])}: {done.stderr.strip()[-500:]}"
+        raise (NoDaemon if _NO_DAEMON in said else EngineError)(said)
     return done.stdout
 
 

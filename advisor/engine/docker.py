@@ -4,8 +4,8 @@ import os
 import shlex
 import shutil
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import aiohttp
@@ -82,8 +82,12 @@ class DockerEngine:
         if known is not None:
             check_flags(names, known, version)
 
-    def hold(self, what: str) -> AbstractContextManager[None]:
-        return hold(self.devices.names(), self._log_dir.parent / "locks", what)
+    @contextmanager
+    def hold(self, what: str) -> Iterator[None]:
+        with hold(self.devices.names(), self._log_dir.parent / "locks", what):
+            end_leftovers()
+            end_containers(self._docker)
+            yield
 
     @asynccontextmanager
     async def serve(self, setting: Setting, mark: Mark = unmarked) -> AsyncIterator[Endpoint]:

@@ -5,8 +5,8 @@ import os
 import shlex
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import aiohttp
@@ -93,9 +93,15 @@ class VllmEngine:
         if known is not None:
             check_flags(names, known, version)
 
-    def hold(self, what: str) -> AbstractContextManager[None]:
-        """Keep the devices for this process alone. Raises Blocked that names who has one."""
-        return hold(self.devices.names(), self._log_dir.parent / "locks", what)
+    @contextmanager
+    def hold(self, what: str) -> Iterator[None]:
+        """Keep the devices for this process alone, rid of what a killed one left on them.
+
+        Raises Blocked that names who has one, or what cannot be ended.
+        """
+        with hold(self.devices.names(), self._log_dir.parent / "locks", what):
+            end_leftovers()
+            yield
 
     @asynccontextmanager
     async def serve(self, setting: Setting, mark: Mark = unmarked) -> AsyncIterator[Endpoint]:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from platformdirs import user_data_dir
 
+from advisor.bench.engines import end_all_leftovers
 from advisor.engine.doctor import Diagnosis, examine
-from advisor.engine.leftovers import end_leftovers
 from advisor.store.ledger import SqlLedger
 
 
@@ -15,14 +15,15 @@ def log_dir() -> Path:
 
 
 def end_leftovers_of(ledger: SqlLedger | None) -> list[str]:
-    """End what a killed Advisor left behind; one line for each process, naming its trial where
-    this ledger knows it. Raises Blocked when one outlives SIGKILL."""
-    found = end_leftovers()
-    trials = {} if ledger is None else ledger.launches(found.tokens)
-    return [
-        f"ended process {pid} of {trials.get(token, 'a launch whose Advisor was killed')}"
-        for pid, token in found.processes
+    """End what killed Advisors left on this machine; one line for each, naming its trial where
+    this ledger knows it. Raises Blocked when something cannot be ended."""
+    ended, unknown = end_all_leftovers()
+    trials = {} if ledger is None else ledger.launches(set(ended.values()))
+    lines = [
+        f"ended {what} of {trials.get(token, 'a launch whose Advisor was killed')}"
+        for what, token in ended.items()
     ]
+    return lines + unknown
 
 
 async def examine_machine(vllm_command: str) -> Diagnosis:

@@ -15,6 +15,7 @@ import aiohttp
 import psutil
 import pytest
 
+from advisor.bench.engines import end_all_leftovers
 from advisor.bench.live import LiveBench
 from advisor.engine.attach import AttachEngine, empty_prefix_cache
 from advisor.engine.command import free_port
@@ -250,6 +251,23 @@ async def test_containers_of_a_killed_advisor_are_removed_and_no_others(
         assert not dead.exists()
     assert elsewhere.exists()
     assert alive.exists()
+    shutil.rmtree(docker_state)
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("Cannot connect to the Docker daemon at unix:///x. Is it running?", []),
+        ("permission denied", ["permission denied"]),
+    ],
+)
+def test_a_docker_that_does_not_answer_is_told_of_where_it_may_hide_something(
+    said: str, told: list[str], docker_state: Path
+) -> None:
+    script = docker_state.parent / "bin" / "docker"
+    script.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
+    _, unknown = end_all_leftovers()
+    assert [line.rpartition(": ")[2] for line in unknown] == told
     shutil.rmtree(docker_state)
 
 

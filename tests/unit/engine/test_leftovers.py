@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from advisor.engine import process as process_module
 from advisor.engine.leftovers import (
     end_leftovers,
     find_leftovers,
@@ -26,9 +27,14 @@ DEAD = "999999999.1.abc"
 SLEEP = "import time; time.sleep(60)"
 
 
+MARK = "ADVISOR_TEST_LEFTOVERS"
+
+
 @pytest.fixture(autouse=True)
-def _own_tmp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From everything that runs beside these tests, and would end what they left first."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(process_module, "TOKEN_VARIABLE", MARK)
 
 
 @pytest.fixture(name="spawned")
@@ -41,7 +47,7 @@ def _spawned() -> Iterator[list[subprocess.Popen[bytes]]]:
 
 
 def spawn(found: list[subprocess.Popen[bytes]], token: str | None) -> subprocess.Popen[bytes]:
-    marks = {} if token is None else {"ADVISOR_LAUNCH": token}
+    marks = {} if token is None else {MARK: token}
     process = subprocess.Popen(
         [sys.executable, "-c", SLEEP], env={**os.environ, **marks}, start_new_session=True
     )
