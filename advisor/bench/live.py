@@ -24,6 +24,8 @@ from advisor.terms.traces import Traces
 _SAFE_VOCABULARY = 30_000
 #: Longer than any request of a replay may take before it counts as timed out.
 _REQUEST_TIMEOUT_S = 600.0
+#: No stream brings a token for this long while requests are open: the engine hangs.
+_STALL_TIMEOUT_S = 120.0
 #: Requests at once in the warm-up, and tokens asked of each.
 _WARM_UP_REQUESTS, _WARM_UP_TOKENS = 4, 8
 
@@ -37,8 +39,9 @@ class LiveBench:
     model: str
     #: (where it was asked for, flag): held against the command's own list before anything starts
     flags: tuple[tuple[str, str], ...] = ()
-    #: no stream brings a token for this long while requests are open: the engine hangs
-    stall_timeout_s: float = 120.0
+    #: no request may take longer, and no stream may pause for longer while requests are open
+    request_timeout_s: float = _REQUEST_TIMEOUT_S
+    stall_timeout_s: float = _STALL_TIMEOUT_S
 
     async def about(self) -> EngineInfo:
         version = await self.engine.version()
@@ -58,8 +61,14 @@ class LiveBench:
             self.engine.serve(setting, mark) as endpoint,
             FactsWatch(endpoint.base_url, self.engine.devices) as watch,
         ):
-            tokens = vocabulary(setting.model)
-            server = LiveServer(self.profile, endpoint, watch, tokens, self.stall_timeout_s)
+            server = LiveServer(
+                self.profile,
+                endpoint,
+                watch,
+                vocabulary(setting.model),
+                self.request_timeout_s,
+                self.stall_timeout_s,
+            )
             await server.warm_up()
             yield server
 
@@ -72,6 +81,7 @@ class LiveServer:
     endpoint: Endpoint
     watch: FactsWatch
     vocabulary: int
+    request_timeout_s: float
     stall_timeout_s: float
     #: of the replay just played: what its plan can cause, and the log of its counted window
     _most: Ceiling = field(default_factory=lambda: Ceiling(0, 0, 0))
@@ -143,7 +153,7 @@ class LiveServer:
                 vocab_size=self.vocabulary,
                 window_start_ns=start_ns,
                 window_end_ns=end_ns,
-                request_timeout_s=_REQUEST_TIMEOUT_S,
+                request_timeout_s=self.request_timeout_s,
                 stall_timeout_s=self.stall_timeout_s,
                 alive=lambda: self.endpoint.failure() is None,
                 on_progress=on_progress,
