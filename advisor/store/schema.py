@@ -140,4 +140,4 @@ class SpentWindowRow(Base):
 #: Only these are ours in the database file.
 TABLES = frozenset(Base.metadata.tables)
 #: The newest revision in `migrations/`, known here so that a current database needs no Alembic.
-REVISION = "0001"
+REVISION = "0002"

@@ -17,8 +17,7 @@ from advisor.bench.live import LiveBench, LiveServer
 from advisor.engine import VllmEngine
 from advisor.engine.process import ServerProcess
 from advisor.profile.load import load_profile
-from advisor.replay.failures import ReplayInterrupted
-from advisor.terms.errors import InputError, LaunchFailed
+from advisor.terms.errors import InputError, LaunchFailed, ReplayInterrupted
 from advisor.terms.flags import FlagValue
 from advisor.terms.outcome import Failure, Reason, TrialState
 from advisor.terms.profile import Plan, Window, WindowRole
