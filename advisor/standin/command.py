@@ -20,7 +20,7 @@ from advisor.standin.device import VARIABLE, FakeDevice
 from advisor.standin.faults import Fault
 from advisor.standin.live import LiveEngine
 from advisor.standin.misbehave import Conduct, start_child_in_own_session
-from advisor.standin.refusals import REFUSALS, refuse
+from advisor.standin.refusals import REFUSALS, Refusal, memory_taken, refuse
 from advisor.standin.startup import configure_logging, log, log_refusal, log_start, print_as
 from advisor.standin.truth import write_truth
 from advisor.terms.errors import InputError, LaunchFailed
@@ -32,6 +32,7 @@ _USAGE = "usage: vllm-sim [--version] serve MODEL [vllm serve flags] [--help=all
 _GRACE_S = 1
 #: How often a start that never ends says that it goes on.
 _PROGRESS_S = 0.2
+_GIB = 1 << 30
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -71,7 +72,9 @@ def _serve(words: Sequence[str]) -> int:
     if refused is not None:
         return refused
     if (path := os.environ.get(VARIABLE)) is not None:
-        _take_memory(FakeDevice(Path(path)), config, arguments)
+        others = _take_memory(FakeDevice(Path(path)), config, arguments)
+        if others is not None:
+            return refuse(others)
     try:
         listener = _listen(arguments.host, arguments.port)
     except OSError as exc:
@@ -95,7 +98,7 @@ def _start_badly(arguments: Arguments) -> int | None:
     """The exit status of a start that ends here, None when it goes on."""
     refusal = next((fault for fault in arguments.faults if fault in REFUSALS), None)
     if refusal is not None:
-        return refuse(refusal)
+        return refuse(REFUSALS[refusal])
     while Fault.START_STALLED in arguments.faults:
         signal.pause()
     done = 0
@@ -107,13 +110,17 @@ def _start_badly(arguments: Arguments) -> int | None:
     return None
 
 
-def _take_memory(device: FakeDevice, config: EngineConfig, arguments: Arguments) -> None:
-    """What a GPU would hold from now on: the share that the setting claims."""
-    size = round(config.gpu_memory_utilization * device.total_bytes)
+def _take_memory(device: FakeDevice, config: EngineConfig, arguments: Arguments) -> Refusal | None:
+    """What a GPU would hold from now on: the share that the setting claims, if it is free."""
+    share, total = config.gpu_memory_utilization, device.total_bytes
+    free = total - device.used_bytes
+    if free < share * total:
+        return memory_taken(free / _GIB, total / _GIB, share)
     if Fault.NOT_RELEASED in arguments.faults:
-        device.leave_taken(size)
+        device.leave_taken(round(share * total))
     else:
-        device.take(size)
+        device.take(round(share * total))
+    return None
 
 
 def _run(arguments: Arguments, config: EngineConfig, listener: socket.socket) -> int:
