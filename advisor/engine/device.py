@@ -11,14 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+import psutil
 import pynvml
 
 from advisor.terms.errors import InputError
 
 T = TypeVar("T")
 
-#: Names a file `{"used_bytes": N}` that stands for the devices: for tests without a GPU.
+#: Names a file that stands for the devices, see FileDevices: for tests without a GPU.
 FAKE_DEVICE_VARIABLE = "ADVISOR_FAKE_DEVICE"
+
+#: A start time is boot time plus ticks, and the boot time is known to the second only.
+_SAME_START_S = 2.0
 
 #: Reasons to run slower than the load asks for (NVML's nvmlClocksEventReasons): heat, an external
 #: brake, or hardware at its electrical limits. A software power cap is none of them: a busy GPU
@@ -69,7 +73,11 @@ class NoDevices:
 
 @dataclass(frozen=True, slots=True)
 class FileDevices:
-    """A file stands for one device; whoever writes it decides what it uses."""
+    """A file stands for one device: each line tells of memory, and which process holds it.
+
+    `{"pid": P, "started_s": T, "bytes": N}` counts as long as that process lives, as it would on
+    a GPU; with a pid of null it counts for ever.
+    """
 
     path: Path
 
@@ -78,10 +86,21 @@ class FileDevices:
 
     def read(self) -> Reading:
         try:
-            used = json.loads(self.path.read_text(encoding="utf-8"))["used_bytes"]
+            lines = [json.loads(line) for line in self.path.read_bytes().splitlines()]
+            return Reading(memory_used_bytes=sum(int(x["bytes"]) for x in lines if _holds(x)))
         except (OSError, ValueError, KeyError, TypeError):
             return Reading()
-        return Reading(memory_used_bytes=used if type(used) is int else None)
+
+
+def _holds(line: Mapping[str, Any]) -> bool:
+    if line["pid"] is None:
+        return True
+    try:
+        process = psutil.Process(line["pid"])
+        same = abs(process.create_time() - line["started_s"]) <= _SAME_START_S
+        return same and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 class NvmlDevices:

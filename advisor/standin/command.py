@@ -16,11 +16,11 @@ from advisor import __version__
 from advisor.sim import EngineConfig, hardware, resolve
 from advisor.standin.api import Serving, create_app
 from advisor.standin.arguments import Arguments, parse_arguments, parser
-from advisor.standin.device import VARIABLE, FakeDevice
+from advisor.standin.device import VARIABLE, leave_taken, take
 from advisor.standin.faults import Fault
 from advisor.standin.live import LiveEngine
 from advisor.standin.misbehave import Conduct, start_child_in_own_session
-from advisor.standin.refusals import REFUSALS, Refusal, memory_taken, refuse
+from advisor.standin.refusals import REFUSALS, refuse
 from advisor.standin.startup import configure_logging, log, log_refusal, log_start, print_as
 from advisor.standin.truth import write_truth
 from advisor.terms.errors import InputError, LaunchFailed
@@ -32,7 +32,6 @@ _USAGE = "usage: vllm-sim [--version] serve MODEL [vllm serve flags] [--help=all
 _GRACE_S = 1
 #: How often a start that never ends says that it goes on.
 _PROGRESS_S = 0.2
-_GIB = 1 << 30
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -72,9 +71,7 @@ def _serve(words: Sequence[str]) -> int:
     if refused is not None:
         return refused
     if (path := os.environ.get(VARIABLE)) is not None:
-        others = _take_memory(FakeDevice(Path(path)), config, arguments)
-        if others is not None:
-            return refuse(others)
+        _take_memory(Path(path), config, arguments)
     try:
         listener = _listen(arguments.host, arguments.port)
     except OSError as exc:
@@ -98,7 +95,7 @@ def _start_badly(arguments: Arguments) -> int | None:
     """The exit status of a start that ends here, None when it goes on."""
     refusal = next((fault for fault in arguments.faults if fault in REFUSALS), None)
     if refusal is not None:
-        return refuse(REFUSALS[refusal])
+        return refuse(refusal)
     while Fault.START_STALLED in arguments.faults:
         signal.pause()
     done = 0
@@ -110,17 +107,14 @@ def _start_badly(arguments: Arguments) -> int | None:
     return None
 
 
-def _take_memory(device: FakeDevice, config: EngineConfig, arguments: Arguments) -> Refusal | None:
-    """What a GPU would hold from now on: the share that the setting claims, if it is free."""
-    share, total = config.gpu_memory_utilization, device.total_bytes
-    free = total - device.used_bytes
-    if free < share * total:
-        return memory_taken(free / _GIB, total / _GIB, share)
+def _take_memory(device: Path, config: EngineConfig, arguments: Arguments) -> None:
+    """What a GPU would hold from now on: weights, KV cache and graphs."""
+    memory = config.memory
+    size = memory.weight_bytes + memory.kv_bytes + memory.graph_bytes
     if Fault.NOT_RELEASED in arguments.faults:
-        device.leave_taken(round(share * total))
+        leave_taken(device, size)
     else:
-        device.take(round(share * total))
-    return None
+        take(device, size)
 
 
 def _run(arguments: Arguments, config: EngineConfig, listener: socket.socket) -> int:

@@ -58,15 +58,6 @@ def _raised(error: str, *frames: str) -> Refusal:
     return Refusal((TRACE, *files, error))
 
 
-def memory_taken(free_gib: float, total_gib: float, share: float) -> Refusal:
-    """Of a device on which others hold memory; `share` is the one that the setting asks for."""
-    return _raised(
-        f"ValueError: Free memory on device cuda:0 ({free_gib:g}/{total_gib:g} GiB) on startup is "
-        f"less than desired GPU memory utilization ({share:g}, {share * total_gib:.2f} GiB). "
-        "Decrease GPU memory utilization or reduce GPU memory used by other processes."
-    )
-
-
 REFUSALS: Mapping[Fault, Refusal] = {
     Fault.INVALID_SETTING: _config(
         "max_num_batched_tokens (64) must be greater than or equal to max_num_seqs (128)."
@@ -103,7 +94,11 @@ REFUSALS: Mapping[Fault, Refusal] = {
         "increasing `gpu_memory_utilization` or decreasing `max_model_len` when initializing "
         "the engine."
     ),
-    Fault.MEMORY_TAKEN: memory_taken(11.7, 79.11, 0.92),
+    Fault.MEMORY_TAKEN: _raised(
+        "ValueError: Free memory on device cuda:0 (11.7/79.11 GiB) on startup is less than "
+        "desired GPU memory utilization (0.92, 72.78 GiB). Decrease GPU memory utilization or "
+        "reduce GPU memory used by other processes."
+    ),
     Fault.MEMORY_RACE: _raised(
         "AssertionError: Error in memory profiling. Initial free memory 60.9 GiB, current free "
         "memory 71.2 GiB. This happens when other processes sharing the same container release "
@@ -122,8 +117,9 @@ REFUSALS: Mapping[Fault, Refusal] = {
 }
 
 
-def refuse(refusal: Refusal) -> int:
+def refuse(fault: Fault) -> int:
     """Print a refusal to stderr as its processes would; returns the exit status."""
+    refusal = REFUSALS[fault]
     if refusal.by_engine:
         print_as("EngineCore", "core.py:1136", (_FAILED, *refusal.lines))
         sys.stderr.writelines(f"{line}\n" for line in (TRACE, _WRAPPER))

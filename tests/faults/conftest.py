@@ -6,17 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from advisor.standin.device import FakeDevice
 from tests.faults.jobs import Place
 from tests.faults.remains import assert_nothing_remains, launched
-
-DEVICE_BYTES = 80 << 30
 
 
 @pytest.fixture(name="place")
 def _place(tmp_path: Path) -> Iterator[Place]:
     place = Place(tmp_path, secrets.token_hex(8))
-    FakeDevice.create(place.device.path, DEVICE_BYTES)
+    place.device.touch()
     try:
         yield place
         assert_nothing_remains(place.folder, place.mark)

@@ -31,8 +31,8 @@ def transient(reason: Reason, limits: Limits = DEFAULT_LIMITS) -> Expected:
     return Expected(TrialState.FAILED, reason, launches=2, limits=limits)
 
 
-def blocks(reason: Reason) -> Expected:
-    return Expected(TrialState.FAILED, reason, goes_on=False)
+def blocks(reason: Reason, limits: Limits = DEFAULT_LIMITS) -> Expected:
+    return Expected(TrialState.FAILED, reason, goes_on=False, limits=limits)
 
 
 SERVES = Expected(TrialState.MEASURED)
@@ -76,5 +76,5 @@ EXPECTED = {
     Fault.JIT: SERVES,
     Fault.REFUSES_TO_DIE: SERVES,
     Fault.OWN_SESSION: SERVES,
-    Fault.NOT_RELEASED: blocks(Reason.NOT_RELEASED),
+    Fault.NOT_RELEASED: blocks(Reason.NOT_RELEASED, Limits(release_s=3.0)),
 }

@@ -12,12 +12,13 @@ from random import Random
 from advisor.advice.choose import score
 from advisor.bench.live import LiveBench
 from advisor.engine import VllmEngine
+from advisor.engine.device import FileDevices
 from advisor.profile.rows import fingerprint
 from advisor.profile.window import split
 from advisor.search.objective import excesses_at
 from advisor.search.searcher import OptunaSearcher
 from advisor.search.spacefile import parse_space
-from advisor.standin.device import VARIABLE, FakeDevice
+from advisor.standin.device import VARIABLE
 from advisor.store.ledger import SqlLedger
 from advisor.store.owner import Owner
 from advisor.terms.advice import Advice
@@ -49,6 +50,7 @@ class Limits:
     start_stall_s: float = 45.0
     stop_grace_s: float = 2.0
     stall_s: float = 20.0
+    release_s: float = 10.0
 
 
 DEFAULT_LIMITS = Limits()
@@ -72,8 +74,9 @@ class Place:
         return f"sqlite:///{self.folder / 'ledger.db'}"
 
     @property
-    def device(self) -> FakeDevice:
-        return FakeDevice(self.folder / "device")
+    def device(self) -> Path:
+        """Stands for the GPU."""
+        return self.folder / "device.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,12 +163,20 @@ def bench_of(profile: Profile, place: Place) -> LiveBench:
     engine = VllmEngine(
         COMMAND,
         log_dir=place.logs,
-        extra_env={MARK: place.mark, VARIABLE: str(place.device.path), "PYTHONPATH": str(ROOT)},
+        extra_env={MARK: place.mark, VARIABLE: str(place.device), "PYTHONPATH": str(ROOT)},
         start_timeout_s=limits.start_s,
         stall_timeout_s=limits.start_stall_s,
         stop_grace_s=limits.stop_grace_s,
+        release_timeout_s=limits.release_s,
+        devices=FileDevices(place.device),
     )
-    return LiveBench(profile, engine, MODEL, limits.stall_s, limits.stall_s)
+    return LiveBench(
+        profile,
+        engine,
+        MODEL,
+        request_timeout_s=limits.stall_s,
+        stall_timeout_s=limits.stall_s,
+    )
 
 
 async def run_job(place: Place, *faults: str, launches: int = 8) -> Ended:
@@ -173,7 +184,8 @@ async def run_job(place: Place, *faults: str, launches: int = 8) -> Ended:
     profile = tiny(place.rounds)
     spec = spec_of(profile, space_of(*faults), place.rounds, launches, "grid")
     ready = prepared(spec, profile, place)
-    with SqlLedger(place.url, owner=Owner.this_process()) as ledger:
+    owner = Owner.this_process()
+    with ready.bench.hold("a test"), SqlLedger(place.url, owner=owner) as ledger:
         job = ledger.open_job(spec, ABOUT)
         advice = await run(ready, job, ledger, Quiet())
         return Ended(ledger.job(job.id), tuple(ledger.trials(job.id)), advice)

@@ -1,5 +1,7 @@
 """Devices: missing is missing, and one that is not here is refused by name."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pynvml
@@ -13,6 +15,7 @@ from advisor.engine.device import (
     find_devices,
     throttles,
 )
+from advisor.standin.device import leave_taken, take
 from advisor.terms.errors import InputError
 
 UUIDS = ["GPU-aaaa-1", "GPU-bbbb-2"]
@@ -86,10 +89,28 @@ def test_no_devices_at_all_are_missing_and_not_zero() -> None:
 
 
 def test_a_file_stands_for_a_device(tmp_path: Path) -> None:
-    path = tmp_path / "device.json"
+    path = tmp_path / "device.jsonl"
     devices = find_devices("0", {"ADVISOR_FAKE_DEVICE": str(path)})
     assert devices == FileDevices(path)
     assert devices.read() == Reading()
-    for text, used in (('{"used_bytes": 5}', 5), ("{}", None), ("[", None), ("3", None)):
+    nobody = '{"pid": null, "bytes": 5}\n'
+    for text, used in (("", 0), (nobody, 5), ("{}", None), ("[", None), ("3", None)):
         path.write_text(text)
         assert devices.read().memory_used_bytes == used
+
+
+def test_its_memory_is_held_as_long_as_a_process_lives(tmp_path: Path) -> None:
+    path = tmp_path / "device.jsonl"
+    program = (
+        "import sys; from pathlib import Path; from advisor.standin.device import take;"
+        "take(Path(sys.argv[1]), 5); print('taken', flush=True); sys.stdin.read()"
+    )
+    argv = [sys.executable, "-c", program, str(path)]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"taken\n"
+        take(path, 7)
+        leave_taken(path, 1)
+        assert FileDevices(path).read().memory_used_bytes == 13
+    # the other one has ended
+    assert FileDevices(path).read().memory_used_bytes == 8

@@ -43,11 +43,11 @@ async def test_a_device_that_is_not_released_blocks_what_follows(
     mark: str, tmp_path: Path
 ) -> None:
     device = tmp_path / "device"
-    device.write_text('{"used_bytes": 0}')
+    device.write_text("")
     engine = make_engine(mark, tmp_path, devices=FileDevices(device), release_timeout_s=0.3)
     with pytest.raises(Blocked, match="not_released: ") as caught:
         async with engine.serve(Setting.of("plain", {})):
-            device.write_text('{"used_bytes": 5000000000}')
+            device.write_text('{"pid": null, "bytes": 5000000000}')
     assert caught.value.failure is not None
     assert caught.value.failure.reason is Reason.NOT_RELEASED
     assert marked(mark) == []

@@ -69,7 +69,7 @@ def test_any_text_is_read_or_refused(words: str) -> None:
 def test_a_refusal_is_classified_as_its_reason(
     fault: Fault, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code = refuse(REFUSALS[fault])
+    code = refuse(fault)
     failure = classify(capsys.readouterr().err, code)
     assert failure.reason is TABLE[fault].reason
     assert "initialization failed" not in failure.message
