@@ -13,7 +13,7 @@ from advisor.engine.engine import Engine, Mark, unmarked
 from advisor.engine.metrics import FactsWatch
 from advisor.profile.schedule import schedule
 from advisor.replay.client import replay
-from advisor.terms.errors import ReplayInterrupted
+from advisor.terms.errors import LaunchFailed, ReplayInterrupted
 from advisor.terms.job import EngineInfo, Launch, ServerFacts
 from advisor.terms.profile import Plan, PlannedRequest, Profile
 from advisor.terms.setting import Setting
@@ -135,7 +135,12 @@ class LiveServer:
         await self._play(requests, 0, 1, None)
 
     async def facts(self, since: ServerFacts | None = None) -> ServerFacts:
-        return await self.watch.facts(since)
+        """Raises LaunchFailed when the server has ended between two replays."""
+        read = await self.watch.facts(since)
+        failure = self.endpoint.failure()
+        if failure is not None:
+            raise LaunchFailed(failure)
+        return read
 
     async def _play(
         self,

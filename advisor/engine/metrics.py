@@ -164,7 +164,8 @@ class FactsWatch:
     async def facts(self, since: ServerFacts | None = None) -> ServerFacts:
         """A reading now, or the change since one that this watch returned.
 
-        Raises EngineError when the server does not answer, ValueError for a foreign `since`.
+        What a server does not tell, or not in time, is missing; whether it still lives is not
+        asked here. Raises ValueError for a foreign `since`.
         """
         now = await self._read()
         if since is None:
@@ -175,7 +176,11 @@ class FactsWatch:
         return change(self._readings[start:])
 
     async def _read(self) -> ServerFacts:
-        counted = facts(await fetch(self._session, self._base_url, of_facts))
+        try:
+            counted = facts(await fetch(self._session, self._base_url, of_facts))
+        except EngineError:
+            self.missed += 1
+            counted = ServerFacts()
         # a driver may take milliseconds to answer: not on the loop that stamps tokens
         reading = with_devices(counted, await asyncio.to_thread(self._devices.read))
         self._readings.append(reading)
@@ -184,7 +189,4 @@ class FactsWatch:
     async def _sample(self) -> None:
         while True:
             await asyncio.sleep(self._period_s)
-            try:
-                await self._read()
-            except EngineError:
-                self.missed += 1
+            await self._read()

@@ -89,6 +89,8 @@ def _about(serving: Serving) -> APIRouter:
 
     @routes.get("/metrics")
     async def metrics() -> Response:
+        if not serving.conduct.asked_for_metrics():
+            raise Refused(404, "NotFoundError", "Not Found")
         return PlainTextResponse(metrics_text(engine, names[0], serving.conduct.prefix_hits))
 
     @routes.get("/v1/models")

@@ -38,6 +38,7 @@ class Fault(StrEnum):
     # under load
     OOM_UNDER_LOAD = "oom_under_load"
     CRASH = "crash"
+    CRASH_AT_REST = "crash_at_rest"
     DEAD_ENGINE = "dead_engine"
     HANG = "hang"
     # in the answers
@@ -51,6 +52,7 @@ class Fault(StrEnum):
     # in what it tells of itself
     SLOW_HEALTH = "slow_health"
     KNOB_IGNORED = "knob_ignored"
+    NO_METRICS = "no_metrics"
     WARM_CACHE = "warm_cache"
     JIT = "jit"
     # at its end
@@ -115,6 +117,12 @@ TABLE: Mapping[Fault, Entry] = {
     Fault.CRASH: Entry(
         "killed after so many requests", Reason.CRASHED_UNDER_LOAD, Takes.COUNT, _LATER
     ),
+    Fault.CRASH_AT_REST: Entry(
+        "killed by the first question for /metrics after so many requests",
+        Reason.CRASHED_UNDER_LOAD,
+        Takes.COUNT,
+        _LATER,
+    ),
     Fault.DEAD_ENGINE: Entry(
         "loses its engine after so many requests; /health goes on to answer 200",
         Reason.CRASHED_UNDER_LOAD,
@@ -149,6 +157,7 @@ TABLE: Mapping[Fault, Entry] = {
     Fault.KNOB_IGNORED: Entry(
         "tells and runs another value than asked", None, Takes.FLAG, "max_num_seqs=7"
     ),
+    Fault.NO_METRICS: Entry("answers /metrics with 404"),
     Fault.WARM_CACHE: Entry("counts every prompt token as a prefix-cache hit"),
     Fault.JIT: Entry("compiles a kernel after so many requests", None, Takes.COUNT, _LATER),
     Fault.REFUSES_TO_DIE: Entry("ignores SIGTERM"),

@@ -40,7 +40,7 @@ class Conduct:
         self._requests = 0
         self._under_load: Mapping[Fault, Callable[[], None]] = {
             Fault.OOM_UNDER_LOAD: self._run_out_of_memory,
-            Fault.CRASH: lambda: os.kill(os.getpid(), signal.SIGKILL),
+            Fault.CRASH: _die,
             Fault.DEAD_ENGINE: self._lose_the_engine,
             Fault.HANG: engine.halt,
             Fault.JIT: lambda: print_as(
@@ -75,6 +75,13 @@ class Conduct:
         """0 until it has work, or nobody would find it ready."""
         return 0.0 if self._requests == 0 else self.faults.seconds(Fault.SLOW_HEALTH)
 
+    def asked_for_metrics(self) -> bool:
+        """Whether there are any."""
+        at_rest = self.faults.count(Fault.CRASH_AT_REST)
+        if at_rest is not None and self._requests >= at_rest:
+            _die()
+        return Fault.NO_METRICS not in self.faults
+
     @property
     def prefix_hits(self) -> int:
         """What `/metrics` says, in tokens."""
@@ -91,6 +98,10 @@ class Conduct:
     def _lose_the_engine(self) -> None:
         _print_fatal("RuntimeError: Worker proc VllmWorker-0 died unexpectedly")
         self._engine.fail()
+
+
+def _die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def start_child_in_own_session() -> None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from advisor.standin.faults import Fault
-from advisor.terms.outcome import Reason, TrialState
+from advisor.terms.outcome import Reason, ReplayOutcome, TrialState
 from tests.faults.jobs import DEFAULT_LIMITS, Limits
 
 
@@ -17,6 +17,8 @@ class Expected:
     launches: int = 1
     #: whether the job goes on with the next setting
     goes_on: bool = True
+    #: how the replays of each launch end, in their order; None: as they like
+    replays: tuple[ReplayOutcome, ...] | None = None
     #: at least this share of the requests fails
     errors: float = 0.0
     limits: Limits = DEFAULT_LIMITS
@@ -61,6 +63,7 @@ EXPECTED = {
     Fault.WRONG_SERVER: transient(Reason.WRONG_SERVER),
     Fault.OOM_UNDER_LOAD: infeasible(Reason.OOM_UNDER_LOAD),
     Fault.CRASH: infeasible(Reason.CRASHED_UNDER_LOAD),
+    Fault.CRASH_AT_REST: infeasible(Reason.CRASHED_UNDER_LOAD),
     Fault.DEAD_ENGINE: infeasible(Reason.CRASHED_UNDER_LOAD),
     Fault.HANG: transient(Reason.HUNG, Limits(stall_s=4.0)),
     Fault.ERROR_EVENT: LOSES_SOME,
@@ -72,8 +75,12 @@ EXPECTED = {
     Fault.MISSING_DONE: SERVES,
     Fault.SLOW_HEALTH: SERVES,
     Fault.KNOB_IGNORED: SERVES,
-    Fault.WARM_CACHE: SERVES,
-    Fault.JIT: SERVES,
+    Fault.NO_METRICS: SERVES,
+    # three replays of each launch are void
+    Fault.WARM_CACHE: Expected(
+        TrialState.FAILED, launches=2, replays=(ReplayOutcome.CONTAMINATED,) * 3
+    ),
+    Fault.JIT: Expected(TrialState.MEASURED, replays=(ReplayOutcome.NOISY, ReplayOutcome.VALID)),
     Fault.REFUSES_TO_DIE: SERVES,
     Fault.OWN_SESSION: SERVES,
     Fault.NOT_RELEASED: blocks(Reason.NOT_RELEASED, Limits(release_s=3.0)),

@@ -37,6 +37,8 @@ async def test_a_job_with_a_fault_in_it(fault: Fault, place: Place) -> None:
     assert tried[: len(ours)] == ours, "retries come at once"
     for trial in ours:
         check(trial, expected)
+        if expected.replays is not None:
+            assert replays_of(ended, trial, place) == expected.replays
     check_the_rest(ended, expected)
     # every launch has its row, every row its launch
     assert len(list(place.logs.glob("*.log"))) == len(ended.trials)
@@ -71,11 +73,19 @@ async def test_a_crash_that_leaves_a_deaf_child(place: Place) -> None:
     assert trial.result.failure.reason is Reason.CRASHED_UNDER_LOAD
 
 
+def replays_of(ended: Ended, trial: Trial, place: Place) -> tuple[ReplayOutcome, ...]:
+    with SqlLedger(place.url, owner=Owner.this_process()) as ledger:
+        return tuple(each.outcome for each in ledger.replays(ended.job.id, trial.number))
+
+
 def check(trial: Trial, expected: Expected) -> None:
     result = trial.result
     assert result.state is expected.state, result
     if expected.reason is None:
         assert result.failure is None
+        if expected.state is TrialState.FAILED:
+            assert result.note  # it tells which replay was void, and why
+            return
         (measured,) = result.measurements
         assert measured.error_rate >= expected.errors
         errors = next(j for j in measured.judgements if j.target.metric is Metric.ERRORS)
