@@ -1,4 +1,5 @@
-"""Writes docs/cli.md from the commands themselves, docs/failures.md from the tables of reasons.
+"""Writes docs/cli.md from the commands themselves, docs/failures.md from the tables of reasons,
+docs/faults.md from the stand-in's table of faults.
 
 python docs/generate.py           writes what is stale
 python docs/generate.py --check   writes nothing; exits with 1 and one line for each stale file
@@ -15,6 +16,8 @@ import typer
 
 from advisor.cli import app
 from advisor.engine.texts import TABLE
+from advisor.standin.faults import TABLE as FAULTS
+from advisor.standin.faults import Entry, Takes
 from advisor.terms.reasons import RULES, Effect, Reason, Rule, Seen
 
 DOCS = Path(__file__).resolve().parent
@@ -30,7 +33,11 @@ nothing else there. An error is one line that names the field, the value and wha
 
 def pages() -> dict[Path, str]:
     """Every generated file with what it should hold."""
-    return {DOCS / "cli.md": cli_page(), DOCS / "failures.md": failures_page()}
+    return {
+        DOCS / "cli.md": cli_page(),
+        DOCS / "failures.md": failures_page(),
+        DOCS / "faults.md": faults_page(),
+    }
 
 
 _FAILURES = """\
@@ -77,6 +84,41 @@ def _effect(rule: Rule) -> str:
     if rule.effect is not Effect.FAILED:
         return str(rule.effect)
     return f"{rule.effect}, {'tried again once' if rule.retries == 1 else 'not tried again'}"
+
+
+_FAULTS = """\
+<!-- Written by docs/generate.py from advisor/standin/faults.py; change that, then `make docs`. -->
+# Faults of the stand-in
+
+`vllm-sim serve --sim-fault NAME[:ARG]` starts a server that does something wrong, as real servers
+do, to try out whoever starts, watches or measures it. The flag may be given several times, or with
+several names and commas between them; `none` is no fault.
+
+A reason says how a launch on it [must be found to have failed](failures.md). Where there is none
+the server serves: its trial is measured, and what was wrong shows in what was measured.
+
+Memory is held on a GPU that a file stands for, named by the environment variable
+`ADVISOR_FAKE_DEVICE`; without one there is nothing that could stay taken.
+"""
+
+
+def faults_page() -> str:
+    """Every fault with what it does, what it takes and what must come of it."""
+    rows: list[tuple[str, ...]] = [
+        (_code(fault), f"{entry.does}{_takes(entry)}", _reason_link(entry.reason))
+        for fault, entry in FAULTS.items()
+    ]
+    return "\n".join([_FAULTS, _table(("name", "what the server does", "reason"), rows)])
+
+
+def _takes(entry: Entry) -> str:
+    if entry.takes is Takes.NOTHING:
+        return ""
+    return f"; takes {entry.takes}, default `{entry.default}`"
+
+
+def _reason_link(reason: Reason | None) -> str:
+    return "" if reason is None else f"[`{reason}`](failures.md#{reason})"
 
 
 def cli_page() -> str:

@@ -51,6 +51,7 @@ class Limits:
     stop_grace_s: float = 2.0
     stall_s: float = 20.0
     release_s: float = 10.0
+    quiet_s: float = 10.0
 
 
 DEFAULT_LIMITS = Limits()
@@ -113,7 +114,9 @@ def space_of(*faults: str) -> str:
     )
 
 
-def spec_of(profile: Profile, space: str, rounds: int, launches: int, sampler: str) -> JobSpec:
+def spec_of(
+    profile: Profile, space: str, rounds: int, launches: int, sampler: str = "grid", seed: int = 0
+) -> JobSpec:
     return JobSpec(
         model=MODEL,
         profile_path="tiny.jsonl",
@@ -131,7 +134,7 @@ def spec_of(profile: Profile, space: str, rounds: int, launches: int, sampler: s
         confidence=0.95,
         targets=tuple(parse_target(text) for text in TARGETS),
         accept_precision_change=False,
-        seed=0,
+        seed=seed,
         rounds=rounds,
         windows=1,
     )
@@ -168,6 +171,7 @@ def bench_of(profile: Profile, place: Place) -> LiveBench:
         stall_timeout_s=limits.start_stall_s,
         stop_grace_s=limits.stop_grace_s,
         release_timeout_s=limits.release_s,
+        quiet_timeout_s=limits.quiet_s,
         devices=FileDevices(place.device),
     )
     return LiveBench(
@@ -182,7 +186,7 @@ def bench_of(profile: Profile, place: Place) -> LiveBench:
 async def run_job(place: Place, *faults: str, launches: int = 8) -> Ended:
     """A new job over the faults, to its advice."""
     profile = tiny(place.rounds)
-    spec = spec_of(profile, space_of(*faults), place.rounds, launches, "grid")
+    spec = spec_of(profile, space_of(*faults), place.rounds, launches)
     ready = prepared(spec, profile, place)
     owner = Owner.this_process()
     with ready.bench.hold("a test"), SqlLedger(place.url, owner=owner) as ledger:
