@@ -178,7 +178,6 @@ def bench_of(profile: Profile, place: Place) -> LiveBench:
         profile,
         engine,
         MODEL,
-        request_timeout_s=limits.stall_s,
         stall_timeout_s=limits.stall_s,
     )
 
