@@ -3,9 +3,11 @@
 import json
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from advisor.store.serde import dump
@@ -78,6 +80,8 @@ def test_a_decoy_that_was_touched_is_seen(tmp_path: Path) -> None:
         assert len(others) == 3
         assert touched(others) == 0
         others[0].suspend()
+        while others[0].status() != psutil.STATUS_STOPPED:
+            time.sleep(0.01)  # a signal takes effect when its process next runs
         others[1].kill()
         others[1].wait(20)
         assert touched(others) == 2
