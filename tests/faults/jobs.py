@@ -28,7 +28,8 @@ from advisor.terms.profile import Profile, Request
 from advisor.terms.setting import Setting
 from advisor.terms.target import parse_target
 from advisor.tune.plan import SplitPlan
-from advisor.wiring import Prepared, run
+from advisor.wiring.prepare import Prepared
+from advisor.wiring.run import run
 
 COMMAND = (sys.executable, "-m", "advisor.standin")
 ROOT = Path(__file__).resolve().parents[2]

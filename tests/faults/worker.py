@@ -12,7 +12,7 @@ from pathlib import Path
 from advisor.standin.faults import Fault
 from advisor.store.ledger import SqlLedger
 from advisor.store.owner import Owner
-from advisor.wiring import run
+from advisor.wiring.run import run
 from tests.faults.jobs import (
     ABOUT,
     Limits,
