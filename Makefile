@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test check fix docs slow vllm test-real smoke-real accept bench setup lock clean
+.PHONY: help demo test check fix docs slow vllm test-real smoke-real soak accept bench setup lock clean
 help:
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*##/\t/'
 
@@ -52,6 +52,9 @@ test-real: vllm ## the whole job against real vLLM servers on this machine's CPU
 
 smoke-real: vllm ## the part of test-real that the gate runs
 	CI=true $(BIN)/python -m pytest -q -m 'real and not accept' tests/real --timeout 900
+
+soak: $(READY) ## 200 launches with faults under an Advisor that is killed all the time; prints one JSON object
+	$(BIN)/python tests/soak.py
 
 bench: vllm ## each benchmark prints one JSON object
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done

@@ -1,4 +1,5 @@
-"""Writes docs/cli.md from the commands themselves.
+"""Writes docs/cli.md from the commands themselves, docs/failures.md from the tables of reasons,
+docs/faults.md from the stand-in's table of faults.
 
 python docs/generate.py           writes what is stale
 python docs/generate.py --check   writes nothing; exits with 1 and one line for each stale file
@@ -14,6 +15,10 @@ from typing import Any
 import typer
 
 from advisor.cli import app
+from advisor.engine.texts import TABLE
+from advisor.standin.faults import TABLE as FAULTS
+from advisor.standin.faults import Entry, Takes
+from advisor.terms.reasons import RULES, Effect, Reason, Rule, Seen
 
 DOCS = Path(__file__).resolve().parent
 
@@ -28,7 +33,92 @@ nothing else there. An error is one line that names the field, the value and wha
 
 def pages() -> dict[Path, str]:
     """Every generated file with what it should hold."""
-    return {DOCS / "cli.md": cli_page()}
+    return {
+        DOCS / "cli.md": cli_page(),
+        DOCS / "failures.md": failures_page(),
+        DOCS / "faults.md": faults_page(),
+    }
+
+
+_FAILURES = """\
+<!-- Written by docs/generate.py from the tables of reasons; change those, then `make docs`. -->
+# When a launch fails
+
+A launch that fails is a result of its trial, with one of these reasons, the line that shows it,
+an excerpt of the log, and the amounts that the log tells. `advisor trials JOB --json` has all of
+them. What nobody knows is `unclassified`, with its excerpt; it is never guessed. vLLM's last words
+"Engine core initialization failed" are a wrapper and never a reason.
+
+What follows from a reason:
+
+- **infeasible**: the setting cannot run here. The search learns from it, by how far it was off,
+  and leaves out settings that must fail in the same way.
+- **failed**: it says nothing about the setting. The search is not told; the launch is tried again
+  as often as the table says, and each try counts as a launch. Five failures in a row block the
+  job.
+- **blocks**: this machine allows no further launch. The job ends, exit code 6.
+"""
+
+
+def failures_page() -> str:
+    """Every reason with what it means, what follows and what to do."""
+    rows: list[tuple[str, ...]] = [
+        (f"[`{reason}`](#{reason})", _effect(rule), rule.meaning) for reason, rule in RULES.items()
+    ]
+    overview = _table(("reason", "what follows", "what it means"), rows)
+    return "\n".join([_FAILURES, overview, *(_reason(r, rule) for r, rule in RULES.items())])
+
+
+def _reason(reason: Reason, rule: Rule) -> str:
+    stages = dict.fromkeys(row.stage for row in TABLE if row.reason is reason)
+    at = f"- Stage: {', '.join(stages)}.\n" if stages else ""
+    seen = "Seen" if rule.seen is not Seen.NEVER else "The text is from vLLM's source; seen"
+    return (
+        f"## {reason}\n\n- What it means: {rule.meaning}.\n"
+        f"- What to do: {rule.hint}.\n- What follows: {_effect(rule)}.\n"
+        f"{at}- {seen} {rule.seen}.\n"
+    )
+
+
+def _effect(rule: Rule) -> str:
+    if rule.effect is not Effect.FAILED:
+        return str(rule.effect)
+    return f"{rule.effect}, {'tried again once' if rule.retries == 1 else 'not tried again'}"
+
+
+_FAULTS = """\
+<!-- Written by docs/generate.py from advisor/standin/faults.py; change that, then `make docs`. -->
+# Faults of the stand-in
+
+`vllm-sim serve --sim-fault NAME[:ARG]` starts a server that does something wrong, as real servers
+do, to try out whoever starts, watches or measures it. The flag may be given several times, or with
+several names and commas between them; `none` is no fault.
+
+A reason says how a launch on it [must be found to have failed](failures.md). Where there is none
+the server serves: its trial is measured, and what was wrong shows in what was measured.
+
+Memory is held on a GPU that a file stands for, named by the environment variable
+`ADVISOR_FAKE_DEVICE`; without one there is nothing that could stay taken.
+"""
+
+
+def faults_page() -> str:
+    """Every fault with what it does, what it takes and what must come of it."""
+    rows: list[tuple[str, ...]] = [
+        (_code(fault), f"{entry.does}{_takes(entry)}", _reason_link(entry.reason))
+        for fault, entry in FAULTS.items()
+    ]
+    return "\n".join([_FAULTS, _table(("name", "what the server does", "reason"), rows)])
+
+
+def _takes(entry: Entry) -> str:
+    if entry.takes is Takes.NOTHING:
+        return ""
+    return f"; takes {entry.takes}, default `{entry.default}`"
+
+
+def _reason_link(reason: Reason | None) -> str:
+    return "" if reason is None else f"[`{reason}`](failures.md#{reason})"
 
 
 def cli_page() -> str:
@@ -60,7 +150,9 @@ def _section(path: tuple[str, ...], command: Any) -> str:
     parts.append(f"    {' '.join(usage)}\n")
     if group:
         children = [(words, each) for words, each in walk(command, path) if len(words) > len(path)]
-        rows = [(f"[`{' '.join(w)}`](#{'-'.join(w)})", _first_line(c)) for w, c in children]
+        rows: list[tuple[str, ...]] = [
+            (f"[`{' '.join(w)}`](#{'-'.join(w)})", _first_line(c)) for w, c in children
+        ]
         parts.append(_table(("command", "what it does"), rows))
     elif arguments:
         parts.append(
@@ -109,9 +201,10 @@ def _code(text: str) -> str:
     return f"`{text}`"
 
 
-def _table(heads: tuple[str, str], rows: list[tuple[str, str]]) -> str:
-    lines = [heads, ("---", "---"), *((left, right.replace("|", "\\|")) for left, right in rows)]
-    return "".join(f"| {left} | {right} |\n" for left, right in lines)
+def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    lines = [heads, ("---",) * len(heads)]
+    lines += [tuple(cell.replace("|", "\\|") for cell in row) for row in rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def main(argv: list[str]) -> int:

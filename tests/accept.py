@@ -1,8 +1,8 @@
 """`make accept`: every check and every figure, on one tree.
 
 Runs each step to its end, streams what it prints to stderr, and prints one JSON object: the
-tree's hash, each step with its outcome and seconds, and what the benchmarks printed. Exits 1
-when a step failed.
+tree's hash, each step with its outcome and seconds, and what the soak and the benchmarks
+printed. Exits 1 when a step failed.
 """
 
 import json
@@ -19,7 +19,8 @@ STEPS = [(name, ["make", name]) for name in ("check", "test", "slow", "demo", "t
 
 def main() -> int:
     steps = [run(name, command) for name, command in STEPS]
-    benchmarks = [bench(script) for script in sorted((ROOT / "benchmarks").glob("*.py"))]
+    scripts = [ROOT / "tests" / "soak.py", *sorted((ROOT / "benchmarks").glob("*.py"))]
+    benchmarks = [bench(script) for script in scripts]
     failed = [step["name"] for step in (*steps, *benchmarks) if step["exit_code"] != 0]
     print(json.dumps({"tree": tree(), "steps": steps, "benchmarks": benchmarks, "failed": failed}))
     return 1 if failed else 0
@@ -35,7 +36,7 @@ def run(name: str, command: list[str]) -> dict[str, Any]:
 
 
 def bench(script: Path) -> dict[str, Any]:
-    """One benchmark, with the object that it printed."""
+    """One benchmark, or the soak, with the object that it printed."""
     print(f"=== {script.name}", file=sys.stderr, flush=True)
     command = [sys.executable, str(script)]
     ended = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)

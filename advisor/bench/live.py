@@ -1,18 +1,19 @@
 """LiveBench: a setting becomes a real server, and is measured by replaying load against it."""
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
 
+from advisor.bench.doubts import Ceiling, Doubt, ceiling, doubt
 from advisor.bench.play import Progress, salt
 from advisor.engine.checkpoint import read_checkpoint
-from advisor.engine.doctor import hardware_name
-from advisor.engine.endpoint import Endpoint
+from advisor.engine.endpoint import Endpoint, read_from
+from advisor.engine.engine import Engine, Mark, unmarked
 from advisor.engine.metrics import FactsWatch
-from advisor.engine.vllm import VllmEngine
 from advisor.profile.schedule import schedule
 from advisor.replay.client import replay
-from advisor.terms.errors import ReplayInterrupted
+from advisor.terms.errors import LaunchFailed, ReplayInterrupted
 from advisor.terms.job import EngineInfo, Launch, ServerFacts
 from advisor.terms.profile import Plan, PlannedRequest, Profile
 from advisor.terms.setting import Setting
@@ -34,29 +35,45 @@ class LiveBench:
     """Launches real servers through an engine; what it measures took real time."""
 
     profile: Profile
-    engine: VllmEngine
+    engine: Engine
     model: str
+    #: (where it was asked for, flag): held against the command's own list before anything starts
+    flags: tuple[tuple[str, str], ...] = ()
+    #: no request may take longer, and no stream may pause for longer while requests are open
+    request_timeout_s: float = _REQUEST_TIMEOUT_S
+    stall_timeout_s: float = _STALL_TIMEOUT_S
 
     async def about(self) -> EngineInfo:
         version = await self.engine.version()
+        await self.engine.check_flags(self.flags, version)
         # the stand-in names itself in its version, whatever command started it
         simulated = version.startswith("vllm-sim ")
-        hardware = f"simulated by {version}" if simulated else await hardware_name()
-        return EngineInfo("vllm", version, hardware, self.model, simulated)
+        hardware = f"simulated by {version}" if simulated else await self.engine.hardware()
+        return EngineInfo(self.engine.kind, version, hardware, self.model, simulated)
+
+    def hold(self, what: str) -> AbstractContextManager[None]:
+        return self.engine.hold(what)
 
     @asynccontextmanager
-    async def serve(self, setting: Setting) -> AsyncIterator["LiveServer"]:
+    async def serve(self, setting: Setting, mark: Mark = unmarked) -> AsyncIterator["LiveServer"]:
         """Raises LaunchFailed when the server does not come up; ends it on leaving."""
         async with (
-            self.engine.serve(setting) as endpoint,
-            FactsWatch(endpoint.base_url) as watch,
+            self.engine.serve(setting, mark) as endpoint,
+            FactsWatch(endpoint.base_url, self.engine.devices) as watch,
         ):
-            server = LiveServer(self.profile, endpoint, watch, vocabulary(setting.model))
+            server = LiveServer(
+                self.profile,
+                endpoint,
+                watch,
+                vocabulary(setting.model),
+                self.request_timeout_s,
+                self.stall_timeout_s,
+            )
             await server.warm_up()
             yield server
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LiveServer:
     """One running server under our load generator."""
 
@@ -64,6 +81,11 @@ class LiveServer:
     endpoint: Endpoint
     watch: FactsWatch
     vocabulary: int
+    request_timeout_s: float
+    stall_timeout_s: float
+    #: of the replay just played: what its plan can cause, and the log of its counted window
+    _most: Ceiling = field(default_factory=lambda: Ceiling(0, 0, 0))
+    _log: str = ""
 
     @property
     def launch(self) -> Launch:
@@ -72,7 +94,29 @@ class LiveServer:
     async def replay(self, plan: Plan, on_progress: Progress | None = None) -> Traces:
         start_ns = plan.lead_in_ns
         end_ns = start_ns + plan.window.duration_ns
-        return await self._play(schedule(self.profile, plan), start_ns, end_ns, on_progress)
+        requests = schedule(self.profile, plan)
+        self._most = ceiling(requests, self.profile.block_tokens)
+        with self._reading_log(start_ns / 1e9):
+            return await self._play(requests, start_ns, end_ns, on_progress)
+
+    def doubt(self, facts: ServerFacts) -> Doubt:
+        return doubt(facts, self._most, self._log)
+
+    @contextmanager
+    def _reading_log(self, after_s: float) -> Iterator[None]:
+        """What the server writes from that moment on to the end: the lead-in may still compile."""
+        sizes: list[int] = []
+        path = self.endpoint.log_path
+
+        def remember() -> None:
+            sizes.append(path.stat().st_size)
+
+        timer = asyncio.get_running_loop().call_later(after_s, remember)
+        try:
+            yield
+        finally:
+            timer.cancel()
+            self._log = read_from(path, sizes[0]) if sizes else ""
 
     async def warm_up(self) -> None:
         """The profile's longest prompt, several at once: shapes compile before anything counts."""
@@ -91,7 +135,12 @@ class LiveServer:
         await self._play(requests, 0, 1, None)
 
     async def facts(self, since: ServerFacts | None = None) -> ServerFacts:
-        return await self.watch.facts(since)
+        """Raises LaunchFailed when the server has ended between two replays."""
+        read = await self.watch.facts(since)
+        failure = self.endpoint.failure()
+        if failure is not None:
+            raise LaunchFailed(failure)
+        return read
 
     async def _play(
         self,
@@ -109,8 +158,8 @@ class LiveServer:
                 vocab_size=self.vocabulary,
                 window_start_ns=start_ns,
                 window_end_ns=end_ns,
-                request_timeout_s=_REQUEST_TIMEOUT_S,
-                stall_timeout_s=_STALL_TIMEOUT_S,
+                request_timeout_s=self.request_timeout_s,
+                stall_timeout_s=self.stall_timeout_s,
                 alive=lambda: self.endpoint.failure() is None,
                 on_progress=on_progress,
             )

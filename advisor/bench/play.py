@@ -31,6 +31,8 @@ class Playing(Protocol):
 
     async def facts(self, since: ServerFacts | None = None) -> ServerFacts: ...
 
+    def doubt(self, facts: ServerFacts) -> tuple[ReplayOutcome, str]: ...
+
 
 @dataclass(frozen=True, slots=True)
 class Player:
@@ -53,6 +55,8 @@ class Player:
             doubt = disagreement(traces, facts)
             if doubt:
                 _log.warning("the server's own latencies are others: %s", doubt)
+            if outcome is ReplayOutcome.VALID:
+                outcome, note = self.server.doubt(facts)
             played = Replay(salted, outcome, note, traces, facts)
             self.record(played)
             if outcome.is_scored:

@@ -1,11 +1,12 @@
 """SimBench: a setting becomes a simulated server, in virtual time."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 
 from advisor import __version__
+from advisor.bench.doubts import NO_DOUBT, Doubt
 from advisor.bench.play import Progress, salt
 from advisor.profile.schedule import schedule
 from advisor.sim.config import EngineConfig, resolve
@@ -29,9 +30,18 @@ class SimBench:
     async def about(self) -> EngineInfo:
         return EngineInfo("sim", __version__, self.hardware.name, self.model, simulated=True)
 
+    def hold(self, what: str) -> AbstractContextManager[None]:
+        """Any number of simulations may run beside each other."""
+        return nullcontext()
+
     @asynccontextmanager
-    async def serve(self, setting: Setting) -> AsyncIterator["SimServer"]:
-        """Raises LaunchFailed where the memory or the rules of vLLM forbid the setting."""
+    async def serve(
+        self, setting: Setting, mark: Callable[[str], None] | None = None
+    ) -> AsyncIterator["SimServer"]:
+        """Raises LaunchFailed where the memory or the rules of vLLM forbid the setting.
+
+        There are no processes that `mark` could get the token of.
+        """
         yield SimServer(self.profile, resolve(setting, self.hardware), self.seed)
 
 
@@ -76,3 +86,7 @@ class SimServer:
     async def facts(self, since: ServerFacts | None = None) -> ServerFacts:
         """Of the replay just played: a simulated server has no counters between replays."""
         return self._facts if since is not None else ServerFacts()
+
+    def doubt(self, facts: ServerFacts) -> Doubt:
+        """Nobody else uses a simulated server, and nothing slows it."""
+        return NO_DOUBT

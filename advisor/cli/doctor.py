@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from advisor.cli.options import DbOption, JsonOption
-from advisor.terms.errors import LedgerError
-from advisor.wiring.stored import probe_ledger
+from advisor.terms.errors import LedgerError, NotFound
+from advisor.wiring.stored import open_ledger, probe_ledger
 
 _GIB = 1024**3
 
@@ -21,8 +21,9 @@ def doctor(
     db: DbOption = None,
     as_json_: JsonOption = False,
 ) -> int:
-    """Look at the vLLM command, GPUs, memory, disk and the database; change nothing.
+    """Look at the vLLM command, GPUs, memory, disk and the database.
 
+    Nothing is changed, but servers and temporary files of an Advisor that was killed are ended.
     Exit code 0 when a job could run on a real vLLM, 6 when something is in the way. The
     simulator needs only the database.
 
@@ -33,14 +34,16 @@ def doctor(
     # late, as it brings an HTTP client: commands that only read the database start sooner
     from advisor.wiring.machine import examine_machine
 
-    found = asyncio.run(examine_machine(vllm_command))
     database = _database_problem(db)
+    leftovers = _end_leftovers(db, database)
+    found = asyncio.run(examine_machine(vllm_command))
     problems = [text for text in (found.vllm_problem, database) if text]
     if as_json_:
-        body = {"schema": 1, "database_problem": database, **asdict(found), "problems": problems}
+        told = {"database_problem": database, "leftovers": leftovers, "problems": problems}
+        body = {"schema": 1, **asdict(found), **told}
         typer.echo(json.dumps(body))
         return 6 if problems else 0
-    for name, value in _lines(asdict(found), database):
+    for name, value in _lines(asdict(found), database, leftovers):
         typer.echo(f"{name:10} {value}")
     return 6 if problems else 0
 
@@ -53,7 +56,22 @@ def _database_problem(db: str | None) -> str | None:
     return None
 
 
-def _lines(found: dict[str, Any], database: str | None) -> list[tuple[str, str]]:
+def _end_leftovers(db: str | None, database: str | None) -> list[str]:
+    from advisor.wiring.machine import end_leftovers_of
+
+    if database is not None:
+        return end_leftovers_of(None)
+    try:
+        ledger = open_ledger(db, create=False)
+    except NotFound:
+        return end_leftovers_of(None)
+    with ledger:
+        return end_leftovers_of(ledger)
+
+
+def _lines(
+    found: dict[str, Any], database: str | None, leftovers: list[str]
+) -> list[tuple[str, str]]:
     gpus = [
         f"{gpu['name']}, {gpu['memory_free_bytes'] / _GIB:.1f} of "
         f"{gpu['memory_total_bytes'] / _GIB:.1f} GiB free, driver {gpu['driver']}"
@@ -67,4 +85,5 @@ def _lines(found: dict[str, Any], database: str | None) -> list[tuple[str, str]]
         ("memory", f"{available / _GIB:.1f} of {total / _GIB:.1f} GiB available"),
         ("disk", f"{found['disk_free_bytes'] / _GIB:.1f} GiB free"),
         ("database", database or "usable"),
+        ("leftovers", "; ".join(leftovers) or "none"),
     ]

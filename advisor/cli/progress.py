@@ -48,6 +48,7 @@ class StderrWatch:
         found = str(result.state)
         if result.failure is not None:
             found = f"{result.state}: {result.failure.reason}: {result.failure.message}"
+            found += f" ({result.failure.rule.hint})"
         elif result.note:
             found = f"{result.state}: {result.note}"
         elif result.measurements:

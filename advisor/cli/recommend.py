@@ -26,7 +26,11 @@ def recommend(
         ),
     ] = None,
     engine: Annotated[
-        str, typer.Option(metavar="ENGINE", help="What to measure on: sim or vllm.")
+        str,
+        typer.Option(
+            metavar="ENGINE",
+            help="What to measure on: sim, vllm, docker, or attach: a server that runs already.",
+        ),
     ] = "vllm",
     target: Annotated[
         list[str] | None,
@@ -46,8 +50,8 @@ def recommend(
         str | None,
         typer.Option(
             metavar="COMMAND",
-            help="What stands before `serve`; a path or words. Default: vllm; only for --engine "
-            "vllm.",
+            help="What stands before `serve`; a path or words. Default: vllm. For --engine docker "
+            "the image, for --engine attach the address, e.g. http://127.0.0.1:8000.",
         ),
     ] = None,
     baseline: Annotated[

@@ -27,10 +27,11 @@ def begin(asked: Asked, db: str | None, as_json_: bool, report: str | None) -> i
     check_report(report)
     prepared = prepare(spec_of(asked))
     probe_ledger(db)
-    about = asyncio.run(prepared.bench.about())
-    with open_ledger(db) as ledger:
-        job = ledger.open_job(prepared.spec, about)
-        return _run(prepared, job, ledger, db, as_json_, report)
+    with prepared.bench.hold(f"a job for {prepared.spec.model}"):
+        about = asyncio.run(prepared.bench.about())
+        with open_ledger(db) as ledger:
+            job = ledger.open_job(prepared.spec, about)
+            return _run(prepared, job, ledger, db, as_json_, report)
 
 
 def go_on(job_id: str, db: str | None, as_json_: bool, report: str | None) -> int:
@@ -42,8 +43,9 @@ def go_on(job_id: str, db: str | None, as_json_: bool, report: str | None) -> in
             _print(job, stored, ledger, as_json_, report)
             return stored.outcome.exit_code
         prepared = prepare(job.spec)
-        ledger.claim(job_id)
-        return _run(prepared, job, ledger, db, as_json_, report)
+        with prepared.bench.hold(f"job {job_id}"):
+            ledger.claim(job_id)
+            return _run(prepared, job, ledger, db, as_json_, report)
 
 
 def _run(

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 
 from advisor.engine import environment
-from advisor.engine.vllm import read_version, resolve_command
+from advisor.engine.command import read_version, resolve_command
 from advisor.terms.errors import InputError
 
 _FIELDS = "name,memory.total,memory.free,driver_version"

@@ -9,7 +9,7 @@ import aiohttp
 
 from advisor.engine import metrics, resolved
 from advisor.engine.failures import classify
-from advisor.engine.process import ServerProcess
+from advisor.engine.process import Running
 from advisor.terms.errors import EngineError, LaunchFailed
 from advisor.terms.job import Launch
 from advisor.terms.outcome import Failure, Reason
@@ -29,13 +29,13 @@ class Endpoint:
     base_url: str
     #: also proves whose server it is: no other has this name
     served_model_name: str
-    #: of the process that was started, the leader of its session
-    pid: int
+    #: of the process that was started, the leader of its session; None where that is not ours
+    pid: int | None
     launch: Launch
     log_path: Path
     #: as `/version` says, None where it does not
     version: str | None
-    process: ServerProcess = field(repr=False, compare=False)
+    process: Running = field(repr=False, compare=False)
 
     def log_tail(self, lines: int = 40) -> str:
         """The last lines of the server's log."""
@@ -86,6 +86,13 @@ def tail(path: Path, *, lines: int | None = None, last_bytes: int = _LOG_BYTES) 
     return text if lines is None else "\n".join(text.splitlines()[-lines:])
 
 
+def read_from(path: Path, offset: int) -> str:
+    """A log from there to its end, at most its last 2 MB."""
+    with open(path, "rb") as log:
+        log.seek(max(offset, log.seek(0, 2) - _LOG_BYTES))
+        return log.read().decode(errors="replace")
+
+
 async def is_healthy(session: aiohttp.ClientSession, base_url: str) -> bool:
     """Whether `/health` answers 200 within two seconds."""
     try:
@@ -100,17 +107,14 @@ async def prove_ours(
     session: aiohttp.ClientSession,
     base_url: str,
     name: str,
-    process: ServerProcess,
+    process: Running,
     log_path: Path,
 ) -> str | None:
     """See that the server at the address is the one just started; returns its `/version`.
 
     Raises LaunchFailed: `wrong_server`, or why ours died when it did.
     """
-    models = await _get_json(session, f"{base_url}/v1/models") or {}
-    listed = models.get("data")
-    known = listed if isinstance(listed, list) else []
-    names = [str(model.get("id")) for model in known if isinstance(model, dict)]
+    names = await served_names(session, base_url)
     if (code := process.exit_code) is not None:
         raise LaunchFailed(classify(tail(log_path), code))
     if name not in names:
@@ -118,8 +122,15 @@ async def prove_ours(
         raise LaunchFailed(
             Failure(Reason.WRONG_SERVER, message, "ready", tail(log_path, lines=20))
         )
-    version = (await _get_json(session, f"{base_url}/version") or {}).get("version")
+    version = (await get_json(session, f"{base_url}/version") or {}).get("version")
     return None if version is None else str(version)
+
+
+async def served_names(session: aiohttp.ClientSession, base_url: str) -> list[str]:
+    """What `/v1/models` lists; empty where it does not answer."""
+    listed = (await get_json(session, f"{base_url}/v1/models") or {}).get("data")
+    known = listed if isinstance(listed, list) else []
+    return [str(model.get("id")) for model in known if isinstance(model, dict)]
 
 
 async def read_launch(
@@ -130,7 +141,7 @@ async def read_launch(
     cold_start_s: float,
 ) -> Launch:
     """Read back what the server runs with. Raises LaunchFailed when it stopped answering."""
-    info = await _get_json(session, f"{base_url}/server_info?config_format=json") or {}
+    info = await get_json(session, f"{base_url}/server_info?config_format=json") or {}
     try:
         samples = await metrics.fetch(session, base_url)
     except EngineError:
@@ -145,7 +156,7 @@ async def read_launch(
     )
 
 
-async def _get_json(session: aiohttp.ClientSession, url: str) -> dict[str, Any] | None:
+async def get_json(session: aiohttp.ClientSession, url: str) -> dict[str, Any] | None:
     """The object at `url`; None when there is none: these routes differ between versions."""
     try:
         async with session.get(url) as response:

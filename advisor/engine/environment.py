@@ -8,7 +8,7 @@ _NAMES = frozenset(
     {
         "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "TMPDIR", "VIRTUAL_ENV",
         "CONDA_PREFIX", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
-        "LD_LIBRARY_PATH", "LD_PRELOAD",
+        "LD_LIBRARY_PATH", "LD_PRELOAD", "ADVISOR_FAKE_DEVICE",
     }
 )  # fmt: skip
 _PREFIXES = (

@@ -8,12 +8,14 @@ import asyncio
 import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import fields
+from dataclasses import replace
 from types import TracebackType
+from typing import Any
 
 import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
+from advisor.engine.device import Devices, NoDevices, Reading
 from advisor.terms.errors import EngineError
 from advisor.terms.job import ServerFacts
 
@@ -42,6 +44,14 @@ _COUNTERS = {
         "vllm:inter_token_latency_seconds_count",
         "vllm:time_per_output_token_seconds_count",
     ),
+    "queue_time_s": ("vllm:request_queue_time_seconds_sum",),
+}
+#: read from the devices, not from `/metrics`: how successive readings become one
+_DEVICE: dict[str, Callable[[Sequence[float]], float]] = {
+    "device_use": lambda values: sum(values) / len(values),
+    "device_memory_max_bytes": max,
+    "device_power_max_w": max,
+    "device_clock_min_mhz": min,
 }
 _NAMES = tuple(alias for aliases in (_GAUGES | _COUNTERS).values() for alias in aliases)
 #: a share, not a count: over several engines the fullest one matters
@@ -64,7 +74,7 @@ def parse(text: str) -> Samples:
 
 def facts(samples: Samples) -> ServerFacts:
     """One reading: counters since the server's start, gauges as they are."""
-    read: dict[str, float | None] = {}
+    read: dict[str, Any] = {}
     for name, aliases in (_GAUGES | _COUNTERS).items():
         values = next((samples[alias] for alias in aliases if alias in samples), [])
         numbers = [value for _, value in values if not math.isnan(value)]
@@ -78,17 +88,29 @@ def change(readings: Sequence[ServerFacts]) -> ServerFacts:
 
     A counter that one of the two lacks, or that fell (another process answered), is None.
     """
-    read: dict[str, float | None] = {}
-    for field in fields(ServerFacts):
-        values = [getattr(reading, field.name) for reading in readings]
-        if field.name in _GAUGES:
-            known = [value for value in values if value is not None]
-            read[field.name] = max(known) if known else None
-        else:
-            first, last = values[0], values[-1]
-            grew = first is not None and last is not None and last >= first
-            read[field.name] = last - first if grew else None
-    return ServerFacts(**read)
+    read: dict[str, Any] = {}
+    for name in _COUNTERS:
+        first, last = getattr(readings[0], name), getattr(readings[-1], name)
+        grew = first is not None and last is not None and last >= first
+        read[name] = last - first if grew else None
+    for name, combine in (dict.fromkeys(_GAUGES, max) | _DEVICE).items():
+        known = [value for each in readings if (value := getattr(each, name)) is not None]
+        read[name] = combine(known) if known else None
+    slowed = [each.throttled for each in readings if each.throttled is not None]
+    names = dict.fromkeys(name for each in slowed for name in each)
+    return ServerFacts(**read, throttled=tuple(names) if slowed else None)
+
+
+def with_devices(facts: ServerFacts, reading: Reading) -> ServerFacts:
+    """A reading of the server with one of its devices."""
+    return replace(
+        facts,
+        device_use=reading.utilization,
+        device_memory_max_bytes=reading.memory_used_bytes,
+        device_power_max_w=reading.power_w,
+        device_clock_min_mhz=reading.sm_clock_mhz,
+        throttled=reading.throttled,
+    )
 
 
 def of_facts(text: str) -> str:
@@ -113,10 +135,20 @@ async def fetch(
 
 
 class FactsWatch:
-    """Reads `/metrics` now and then, so that gauges have maxima. Use with `async with`."""
+    """Reads `/metrics` and the devices now and then, so that gauges have maxima.
 
-    def __init__(self, base_url: str, period_s: float = 1.0, timeout_s: float = 10.0) -> None:
+    Use with `async with`.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        devices: Devices | None = None,
+        period_s: float = 1.0,
+        timeout_s: float = 10.0,
+    ) -> None:
         self._base_url = base_url
+        self._devices = devices or NoDevices()
         self._period_s = period_s
         self._timeout = aiohttp.ClientTimeout(total=timeout_s)
         self._readings: list[ServerFacts] = []
@@ -142,7 +174,8 @@ class FactsWatch:
     async def facts(self, since: ServerFacts | None = None) -> ServerFacts:
         """A reading now, or the change since one that this watch returned.
 
-        Raises EngineError when the server does not answer, ValueError for a foreign `since`.
+        What a server does not tell, or not in time, is missing; whether it still lives is not
+        asked here. Raises ValueError for a foreign `since`.
         """
         now = await self._read()
         if since is None:
@@ -153,14 +186,17 @@ class FactsWatch:
         return change(self._readings[start:])
 
     async def _read(self) -> ServerFacts:
-        reading = facts(await fetch(self._session, self._base_url, of_facts))
+        try:
+            counted = facts(await fetch(self._session, self._base_url, of_facts))
+        except EngineError:
+            self.missed += 1
+            counted = ServerFacts()
+        # a driver may take milliseconds to answer: not on the loop that stamps tokens
+        reading = with_devices(counted, await asyncio.to_thread(self._devices.read))
         self._readings.append(reading)
         return reading
 
     async def _sample(self) -> None:
         while True:
             await asyncio.sleep(self._period_s)
-            try:
-                await self._read()
-            except EngineError:
-                self.missed += 1
+            await self._read()

@@ -13,10 +13,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Protocol
 
 import psutil
 
 from advisor.terms.errors import Blocked
+from advisor.terms.outcome import Failure, Reason
 
 TOKEN_VARIABLE = "ADVISOR_LAUNCH"
 
@@ -33,6 +35,19 @@ def new_token() -> str:
     """`<pid>.<start of that pid>.<random>`: says which Advisor launched, and is never reused."""
     started = int(psutil.Process().create_time())
     return f"{os.getpid()}.{started}.{secrets.token_hex(8)}"
+
+
+class Running(Protocol):
+    """What is asked of a server that is up, whatever it runs as."""
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs; minus the signal's number when a signal ended it."""
+        ...
+
+    def living(self) -> list[psutil.Process]:
+        """Every process of it that is alive and can be seen from here."""
+        ...
 
 
 class ServerProcess:
@@ -82,18 +97,20 @@ class ServerProcess:
         session = None if self._popen is None else self._popen.pid
         return [
             process
-            for process in _processes()
-            if _token_of(process) == self.token or _session_of(process) == session
+            for process in processes()
+            if token_of(process) == self.token or _session_of(process) == session
         ]
 
-    def cpu_s(self) -> float:
-        """Processor time of all that live, in seconds; falls when one of them ends."""
-        used = 0.0
+    def effort(self) -> tuple[float, int]:
+        """Processor time in seconds and resident memory in bytes of all that live; both fall when
+        one of them ends."""
+        used_s, resident = 0.0, 0
         for process in self.living():
             with suppress(psutil.Error):
                 times = process.cpu_times()
-                used += times.user + times.system
-        return used
+                used_s += times.user + times.system
+                resident += process.memory_info().rss
+        return used_s, resident
 
     async def stop(self, grace_s: float) -> None:
         """SIGTERM, up to `grace_s` for an orderly end, then `kill`; also when cancelled.
@@ -139,8 +156,8 @@ class ServerProcess:
         while left := self.living():
             if time.monotonic() > deadline:
                 pids = ", ".join(str(process.pid) for process in left)
-                raise Blocked(
-                    f"not_released: process {pids} of the last launch outlives SIGKILL; "
+                raise not_released(
+                    f"process {pids} of the last launch outlives SIGKILL; "
                     "what it holds is not free for another trial"
                 )
             for process in left:
@@ -152,29 +169,21 @@ class ServerProcess:
             self._popen.wait(_KILL_WAIT_S)  # dead by now: this only takes it out of the table
 
 
-def reap_orphans() -> int:
-    """End launches whose Advisor is gone (it was killed); returns how many processes there were.
-
-    Raises Blocked when one outlives SIGKILL.
-    """
-    orphans = {}
-    for process in _processes():
-        token = _token_of(process)
-        if token is not None and _same_namespace(process) and not _owner_lives(token):
-            orphans[process.pid] = token
-    for token in set(orphans.values()):
-        ServerProcess(token).kill()
-    return len(orphans)
+def not_released(message: str) -> Blocked:
+    """What a launch held is not free; no other one may follow."""
+    failure = Failure(Reason.NOT_RELEASED, message, "stopping")
+    return Blocked(f"{failure.reason}: {message}", failure)
 
 
-def _processes() -> Iterator[psutil.Process]:
+def processes() -> Iterator[psutil.Process]:
+    """Every process that is alive and can be seen."""
     for process in psutil.process_iter():
         with suppress(psutil.NoSuchProcess):
             if process.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
                 yield process
 
 
-def _token_of(process: psutil.Process) -> str | None:
+def token_of(process: psutil.Process) -> str | None:
     """None also for a process that is not ours to read, which so cannot be one of ours."""
     try:
         return process.environ().get(TOKEN_VARIABLE)
@@ -193,19 +202,3 @@ def _is_tracker(process: psutil.Process) -> bool:
     """Python's `multiprocessing.resource_tracker` removes the shared memory that killed processes
     leave behind, and ends when the last of them is gone."""
     return "resource_tracker" in " ".join(process.cmdline())
-
-
-def _owner_lives(token: str) -> bool:
-    pid, started, _ = token.split(".")
-    try:
-        return int(psutil.Process(int(pid)).create_time()) == int(started)
-    except psutil.NoSuchProcess:
-        return False
-
-
-def _same_namespace(process: psutil.Process) -> bool:
-    """Whether the pid in its token means here what it meant there (containers number anew)."""
-    try:
-        return os.readlink(f"/proc/{process.pid}/ns/pid") == os.readlink("/proc/self/ns/pid")
-    except OSError:
-        return False

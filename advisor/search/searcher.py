@@ -20,8 +20,8 @@ from advisor.terms.setting import Setting
 #: Suggestions to look through for one that is still open, before a random one is taken.
 _TRIES = 24
 
-#: Launches of one setting that fail by no fault of its own: the first, and one more.
-_MOST_FAILURES = 2
+#: Further launches of a setting whose replays the load generator spoiled.
+_VOID_RETRIES = 1
 
 #: Violation of a setting that cannot run when its log does not tell how far off it was.
 _UNKNOWN_SHORTFALL = 1.0
@@ -130,7 +130,8 @@ class OptunaSearcher:
         self._ended += 1
         if result.state is TrialState.FAILED:
             self._failures[setting.key] += 1
-            if self._failures[setting.key] >= _MOST_FAILURES:
+            retries = result.failure.rule.retries if result.failure else _VOID_RETRIES
+            if self._failures[setting.key] > retries:
                 self._open.pop(setting.key, None)
             return
         self._learn(setting, result)

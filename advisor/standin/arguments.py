@@ -3,9 +3,12 @@
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from advisor.sim import hardware_names
 from advisor.sim.flagvalues import KNOWN_FLAGS
+from advisor.standin.faults import Fault, Faults, parse_faults
+from advisor.terms.errors import InputError
 from advisor.terms.flags import SWITCHES, FlagValue, parse_value
 from advisor.terms.setting import Setting
 
@@ -42,6 +45,9 @@ class Arguments:
     #: simulated time passes this many times faster than real time
     speed: float
     seed: int
+    faults: Faults
+    #: where to write what was sent when; None: nowhere
+    truth: Path | None
 
 
 def parser() -> argparse.ArgumentParser:
@@ -64,6 +70,19 @@ def parser() -> argparse.ArgumentParser:
     stand_in.add_argument("--sim-hardware", choices=hardware_names(), default="h100-sxm")
     stand_in.add_argument("--sim-speed", type=_positive, default=1.0)
     stand_in.add_argument("--sim-seed", type=int, default=0)
+    stand_in.add_argument(
+        "--sim-fault",
+        type=_faults,
+        action="append",
+        metavar="NAME[:ARG]",
+        help="do wrong: none, " + ", ".join(Fault),
+    )
+    stand_in.add_argument(
+        "--sim-truth",
+        type=Path,
+        metavar="FILE",
+        help="write at the end, as JSON lines, when each event was sent",
+    )
     return parse
 
 
@@ -85,7 +104,16 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
         hardware=given["sim_hardware"],
         speed=given["sim_speed"],
         seed=given["sim_seed"],
+        faults=Faults({k: v for each in given["sim_fault"] or () for k, v in each.items()}),
+        truth=given["sim_truth"],
     )
+
+
+def _faults(words: str) -> dict[Fault, str | None]:
+    try:
+        return parse_faults(words)
+    except InputError as exc:
+        raise argparse.ArgumentTypeError(str(exc)) from exc
 
 
 def _positive(word: str) -> float:

@@ -7,8 +7,11 @@ from advisor.standin.live import LiveEngine
 from advisor.terms.flags import FlagValue
 
 
-def metrics_text(engine: LiveEngine, name: str) -> str:
-    """Prometheus text with the names of vLLM 0.33.0; what the stand-in has not is absent."""
+def metrics_text(engine: LiveEngine, name: str, prefix_hits: int) -> str:
+    """Prometheus text with the names of vLLM 0.33.0; what the stand-in has not is absent.
+
+    `prefix_hits` are tokens.
+    """
     scheduler, pool = engine.scheduler, engine.scheduler.pool
     label = f'model_name="{name}",engine="0"'
     gauges: dict[str, float] = {
@@ -18,7 +21,7 @@ def metrics_text(engine: LiveEngine, name: str) -> str:
     }
     counters = {
         "prefix_cache_queries": scheduler.prefix_queries,
-        "prefix_cache_hits": scheduler.prefix_hits,
+        "prefix_cache_hits": prefix_hits,
         "num_preemptions": scheduler.preemptions,
         "prompt_tokens": engine.prompt_tokens,
         "generation_tokens": engine.generation_tokens,

@@ -11,6 +11,10 @@ from advisor.sim.steps import Batch, Limits
 _NS_PER_S = 1e9
 
 
+class EngineDead(Exception):
+    """Nothing more will be generated, for this request or any other."""
+
+
 class Stream:
     """Tokens of one request that its consumer has not yet taken."""
 
@@ -34,6 +38,8 @@ class LiveEngine:
         self.finished = 0
         #: whether nothing will ever be generated again
         self.is_dead = False
+        #: whether it hangs: alive to whoever asks, and idle
+        self.is_halted = False
         self._cost = CostModel.of(config, seed)
         self._speed = speed
         self._streams: dict[int, Stream] = {}
@@ -42,7 +48,12 @@ class LiveEngine:
     async def generate(
         self, prompt: Sequence[int], output_tokens: int
     ) -> AsyncGenerator[int, None]:
-        """How many tokens came each time some did; leaving early takes the request out."""
+        """How many tokens came each time some did; leaving early takes the request out.
+
+        Raises EngineDead once the engine is.
+        """
+        if self.is_dead:
+            raise EngineDead
         size = self.config.block_size
         # The host's share comes before the scheduler; the way back is this server's real one.
         await asyncio.sleep(INGEST_NS / _NS_PER_S / self._speed)
@@ -53,6 +64,8 @@ class LiveEngine:
             while not (stream.is_finished and stream.pending == 0):
                 await stream.changed.wait()
                 stream.changed.clear()
+                if self.is_dead:
+                    raise EngineDead
                 count, stream.pending = stream.pending, 0
                 if count:
                     yield count
@@ -60,6 +73,25 @@ class LiveEngine:
             del self._streams[index]
             if not stream.is_finished:
                 self.scheduler.remove(index)
+
+    def fail(self) -> None:
+        """Die: every open stream ends with EngineDead, and so does every later one."""
+        self.is_dead = True
+        for stream in self._streams.values():
+            stream.changed.set()
+
+    def halt(self) -> None:
+        """Take no step more, and go on accepting requests."""
+        self.is_halted = True
+
+    def reset_prefix_cache(self) -> bool:
+        """Forget all cached content; False, as vLLM, while any block is held."""
+        pool = self.scheduler.pool
+        if pool.num_free < pool.num_usable:
+            return False
+        pool.take(pool.num_usable)
+        pool.release((), pool.num_usable)
+        return True
 
     async def run(self) -> None:
         """Step until cancelled."""
@@ -75,7 +107,7 @@ class LiveEngine:
         """Step until nothing is left; each step ends at its own moment, without drift."""
         loop = asyncio.get_running_loop()
         due = loop.time()
-        while self.scheduler.running or self.scheduler.waiting:
+        while self._has_work():
             batch = self.scheduler.schedule()
             due += self._step_s(batch)
             await asyncio.sleep(max(0.0, due - loop.time()))
@@ -84,6 +116,10 @@ class LiveEngine:
             batch.requests = [index for index in batch.requests if index in alive]
             emitted, finished = self.scheduler.complete(batch)
             self._deliver(emitted, finished)
+
+    def _has_work(self) -> bool:
+        able = not (self.is_dead or self.is_halted)
+        return able and bool(self.scheduler.running or self.scheduler.waiting)
 
     def _step_s(self, batch: Batch) -> float:
         step_ns = self._cost.step_ns(

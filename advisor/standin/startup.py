@@ -1,6 +1,10 @@
 """What vLLM's log tells at start: what was resolved, or why nothing starts."""
 
 import logging
+import os
+import sys
+import time
+from collections.abc import Iterable
 
 from advisor.sim import EngineConfig
 from advisor.standin.arguments import Arguments
@@ -20,6 +24,14 @@ def configure_logging() -> None:
     handler.setFormatter(logging.Formatter(pattern, datefmt="%m-%d %H:%M:%S"))
     log.addHandler(handler)
     log.setLevel(logging.INFO)
+
+
+def print_as(process: str, place: str, lines: Iterable[str], *, level: str = "ERROR") -> None:
+    """To stderr, as one of vLLM's processes logs; `place` is its source file and line."""
+    stamp = time.strftime("%m-%d %H:%M:%S")
+    mark = f"({process} pid={os.getpid()}) {level} {stamp} [{place}]"
+    sys.stderr.writelines(f"{mark} {line}\n" for line in lines)
+    sys.stderr.flush()
 
 
 def log_start(arguments: Arguments, config: EngineConfig) -> None:

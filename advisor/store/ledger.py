@@ -1,7 +1,7 @@
 """The ledger: the only truth about a job, on any database that SQLAlchemy speaks to."""
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from types import TracebackType
@@ -151,6 +151,12 @@ class SqlLedger:
             session.add(row)
             return number
 
+    def mark(self, job_id: str, number: int, token: str) -> None:
+        """Write by which token the processes of a running trial can be found."""
+        with self._write() as session:
+            self._owned(session, job_id)
+            queries.running(session, job_id, number).token = token
+
     def add_replay(self, job_id: str, number: int, replay: Replay) -> None:
         """Store a replay with its raw traces and its curves, whatever its outcome.
 
@@ -195,6 +201,12 @@ class SqlLedger:
                 scored = Scored(row.window, row.multiple, known)
                 found.setdefault(number, []).append(scored)
         return found
+
+    def launches(self, tokens: Collection[str]) -> dict[str, str]:
+        """Of the launch tokens that are in the ledger: the trial, as a person names it."""
+        with self._read() as session:
+            found = session.scalars(select(TrialRow).where(TrialRow.token.in_(tokens)))
+            return {str(row.token): f"trial {row.number} of job {row.job_id}" for row in found}
 
     def replays(self, job_id: str, number: int) -> list[StoredReplay]:
         """Of one trial, in the order they were played. Raises NotFound for the trial."""

@@ -96,6 +96,7 @@ def trial_of(row: TrialRow, replays: int) -> Trial:
         repeat=row.repeat,
         replays=replays,
         elapsed_s=_elapsed_s(row),
+        token=row.token,
     )
 
 

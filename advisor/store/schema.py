@@ -78,6 +78,8 @@ class TrialRow(Base):
     result: Mapped[JsonValue | None] = mapped_column(_JSON)
     opened_at: Mapped[str] = mapped_column(String(32))
     closed_at: Mapped[str | None] = mapped_column(String(32))
+    #: of the launch's processes, written before the first of them is started
+    token: Mapped[str | None] = mapped_column(String(80))
 
 
 class ReplayRow(Base):
@@ -138,4 +140,4 @@ class SpentWindowRow(Base):
 #: Only these are ours in the database file.
 TABLES = frozenset(Base.metadata.tables)
 #: The newest revision in `migrations/`, known here so that a current database needs no Alembic.
-REVISION = "0001"
+REVISION = "0002"

@@ -88,4 +88,8 @@ class SchemaMismatch(LedgerError):
 
 
 class Blocked(AdvisorError):
-    """The environment allows no further trial."""
+    """The environment allows no further trial; `failure` is the trial's, where one met it."""
+
+    def __init__(self, message: str, failure: Failure | None = None) -> None:
+        super().__init__(message)
+        self.failure = failure

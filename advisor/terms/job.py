@@ -91,6 +91,15 @@ class ServerFacts:
     ttft_count: float | None = None
     itl_s_sum: float | None = None
     itl_count: float | None = None
+    #: summed over the requests that were scheduled
+    queue_time_s: float | None = None
+    #: of all the launch's devices, None without any: mean use 0..1, extremes over the span
+    device_use: float | None = None
+    device_memory_max_bytes: float | None = None
+    device_power_max_w: float | None = None
+    device_clock_min_mhz: float | None = None
+    #: why a device ran slower than asked; empty when none did
+    throttled: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +169,8 @@ class Trial:
     repeat: int | None = None
     replays: int = 0
     elapsed_s: float | None = None
+    #: of the launch's processes; None where there are none
+    token: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

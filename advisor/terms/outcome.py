@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from advisor.terms.reasons import RULES, Effect, Rule
+from advisor.terms.reasons import Reason as Reason
+
 
 class ReplayOutcome(StrEnum):
     """What a replay's numbers are worth."""
@@ -31,50 +34,6 @@ class TrialState(StrEnum):
     INTERRUPTED = "interrupted"
 
 
-class Reason(StrEnum):
-    """Why a launch failed."""
-
-    INVALID_SETTING = "invalid_setting"
-    UNSUPPORTED = "unsupported"
-    MODEL_UNAVAILABLE = "model_unavailable"
-    OOM_LOAD = "oom_load"
-    OOM_PROFILING = "oom_profiling"
-    OOM_GRAPH_CAPTURE = "oom_graph_capture"
-    OOM_SAMPLER = "oom_sampler"
-    OOM_UNDER_LOAD = "oom_under_load"
-    KV_CACHE_TOO_SMALL = "kv_cache_too_small"
-    MEMORY_TAKEN = "memory_taken"
-    PORT_TAKEN = "port_taken"
-    START_STALLED = "start_stalled"
-    START_TOO_SLOW = "start_too_slow"
-    DIED = "died"
-    CRASHED_UNDER_LOAD = "crashed_under_load"
-    HUNG = "hung"
-    WRONG_SERVER = "wrong_server"
-    NOT_RELEASED = "not_released"
-    DRIVER_FAULT = "driver_fault"
-    UNCLASSIFIED = "unclassified"
-
-
-#: The setting itself cannot run here: the search learns from these. All others are our fault or
-#: the machine's, say nothing about the setting, and are not told to the sampler.
-_SETTINGS_OWN_FAULT = frozenset(
-    {
-        Reason.INVALID_SETTING,
-        Reason.UNSUPPORTED,
-        Reason.OOM_LOAD,
-        Reason.OOM_PROFILING,
-        Reason.OOM_GRAPH_CAPTURE,
-        Reason.OOM_SAMPLER,
-        Reason.OOM_UNDER_LOAD,
-        Reason.KV_CACHE_TOO_SMALL,
-        Reason.START_TOO_SLOW,
-        Reason.DIED,
-        Reason.CRASHED_UNDER_LOAD,
-    }
-)
-
-
 @dataclass(frozen=True, slots=True)
 class Failure:
     """Why a launch did not serve, with the evidence."""
@@ -88,9 +47,19 @@ class Failure:
     excerpt: str = ""
     #: how far off it was where the log tells (needed / available - 1), else None
     shortfall: float | None = None
+    #: the amounts behind it, in the log's own unit (GiB, or a flag's); None where it tells none
+    needed: float | None = None
+    available: float | None = None
+    #: the longest max_model_len that the log says would fit, in tokens
+    fits_tokens: int | None = None
+
+    @property
+    def rule(self) -> Rule:
+        """What follows from the reason."""
+        return RULES[self.reason]
 
     @property
     def state(self) -> TrialState:
         """INFEASIBLE when the setting is to blame, FAILED otherwise."""
-        blame = self.reason in _SETTINGS_OWN_FAULT
+        blame = self.rule.effect is Effect.INFEASIBLE
         return TrialState.INFEASIBLE if blame else TrialState.FAILED

@@ -10,21 +10,15 @@ from advisor.measure.measure import measure
 from advisor.terms.job import Job, Phase, Trial
 from advisor.terms.outcome import TrialState
 from advisor.terms.target import Target
-from advisor.tune.confirmation import ENDED, baseline_held_out, pooled_rounds
+from advisor.tune.attempts import over
+from advisor.tune.confirmation import baseline_held_out, pooled_rounds
 from advisor.tune.ports import Scored
 
 
-def over(trials: Sequence[Trial]) -> list[Trial]:
-    """Without the interrupted ones: those are launched again."""
-    return [trial for trial in trials if trial.result.state in ENDED]
-
-
 def baseline_of(trials: Sequence[Trial]) -> Trial | None:
-    """Trial 0 with every knob explicit, None before it has ended."""
-    for trial in over(trials):
-        if trial.phase is Phase.BASELINE:
-            return replace(trial, setting=effective(trial))
-    return None
+    """The baseline's last launch with every knob explicit, None before one has ended."""
+    ended = [trial for trial in over(trials) if trial.phase is Phase.BASELINE]
+    return replace(ended[-1], setting=effective(ended[-1])) if ended else None
 
 
 def searched(trials: Sequence[Trial]) -> list[Trial]:

@@ -17,10 +17,8 @@ from advisor.terms.outcome import TrialState
 from advisor.terms.profile import Window, Windows
 from advisor.terms.setting import Setting
 from advisor.terms.target import Target
+from advisor.tune.attempts import is_settled, over
 from advisor.tune.ports import Scored
-
-#: A trial in any other state is launched again.
-ENDED = (TrialState.MEASURED, TrialState.INFEASIBLE, TrialState.FAILED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +32,16 @@ class Step:
     #: the job's load, and the multiple that the finalist claims to carry if that is more
     multiples: tuple[float, ...]
 
-    def is_done_by(self, trial: Trial) -> bool:
-        return (
-            trial.phase is Phase.CONFIRM
-            and (trial.round, trial.repeat) == (self.round, self.repeat)
-            and trial.setting == self.setting
-            and trial.result.state in ENDED
+    def is_done_by(self, trials: Sequence[Trial]) -> bool:
+        """Whether one of them is its answer: launched to an end that is not to be retried."""
+        return is_settled(
+            [
+                trial
+                for trial in trials
+                if trial.phase is Phase.CONFIRM
+                and (trial.round, trial.repeat) == (self.round, self.repeat)
+                and trial.setting == self.setting
+            ]
         )
 
 
@@ -88,17 +90,26 @@ def pooled_rounds(
 
 
 def _finished(trials: Sequence[Trial], spec: JobSpec) -> dict[int, list[Trial]]:
-    """By round, those of which every launch has ended: half a round proves nothing."""
+    """By round, the launches that count, where all have ended: half a round proves nothing."""
     rounds: dict[int, list[Trial]] = {}
-    for trial in trials:
-        if trial.phase is Phase.CONFIRM and trial.result.state in ENDED:
-            assert trial.round is not None  # every confirming launch belongs to one
-            rounds.setdefault(trial.round, []).append(trial)
+    for trial in _answers(trials):
+        assert trial.round is not None  # every confirming launch belongs to one
+        rounds.setdefault(trial.round, []).append(trial)
     return {
         number: of_round
         for number, of_round in sorted(rounds.items())
         if len(of_round) == spec.windows * len({t.setting for t in of_round})
     }
+
+
+def _answers(trials: Sequence[Trial]) -> list[Trial]:
+    """Of each step the launch that settles it; one that was to be tried again counts nothing."""
+    steps: dict[tuple[int | None, int | None, Setting], list[Trial]] = {}
+    for trial in over(trials):
+        if trial.phase is Phase.CONFIRM:
+            steps.setdefault((trial.round, trial.repeat, trial.setting), []).append(trial)
+    settled = (attempts[-1] for attempts in steps.values() if is_settled(attempts))
+    return sorted(settled, key=lambda trial: trial.number)
 
 
 def _round(

@@ -6,8 +6,8 @@ The ledger is written before the searcher is told and before anything else is la
 that is killed anywhere goes on where it was.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass, field
 
 from advisor.advice.advise import Case, advise, blocked
 from advisor.advice.choose import effective, finalists
@@ -17,14 +17,16 @@ from advisor.terms.errors import Blocked, TargetError
 from advisor.terms.job import Job, Phase, Proposal, Replay, Trial, TrialResult
 from advisor.terms.outcome import TrialState
 from advisor.terms.profile import Windows
+from advisor.terms.reasons import Effect
 from advisor.terms.setting import Setting
 from advisor.terms.target import Target, Verdict
+from advisor.tune.attempts import is_settled, over
 from advisor.tune.budget import MOST_FAILURES_IN_A_ROW, Budget, failures_in_a_row
-from advisor.tune.case import baseline_of, case_of, over, searched
+from advisor.tune.case import baseline_of, case_of, searched
 from advisor.tune.confirmation import Step, steps_of
 from advisor.tune.ports import Ledger, Searcher
 from advisor.tune.resolve import resolve_targets
-from advisor.tune.trial import TrialRunner
+from advisor.tune.trial import Keep, TrialRunner
 from advisor.tune.watch import Watch
 
 
@@ -44,6 +46,7 @@ class Conductor:
     async def run(self) -> Advice:
         """To the end of the job, from wherever the ledger says it stands."""
         try:
+            self._recall()
             await self._measure_baseline()
             await self._search()
             await self._confirm()
@@ -56,16 +59,17 @@ class Conductor:
         return advice
 
     async def _measure_baseline(self) -> None:
-        known = baseline_of(self._trials())
-        if known is None:
-            await self._search_trial(Phase.BASELINE, Proposal(self.baseline, "baseline"))
-        else:
-            self.searcher.tell(Proposal(known.setting, "baseline"), known.result)
+        budget = Budget(self.job.spec)
+        while budget.why_stop(self._trials()) is None:
+            attempts = [t for t in over(self._trials()) if t.phase is Phase.BASELINE]
+            if is_settled(attempts):
+                break
+            origin = "baseline, retry" if attempts else "baseline"
+            await self._search_trial(Phase.BASELINE, Proposal(self.baseline, origin))
         self._refuse_unresolved()
 
     async def _search(self) -> None:
         budget = Budget(self.job.spec)
-        self._recall()
         while (why := budget.why_stop(self._trials())) is None:
             self._refuse_when_failing()
             proposal = self.searcher.ask()
@@ -78,8 +82,13 @@ class Conductor:
     def _recall(self) -> None:
         """After a restart: the searcher hears again what the ledger already knows."""
         for trial in over(self._trials()):
-            if trial.phase is Phase.SEARCH:
-                self.searcher.tell(Proposal(trial.setting, trial.origin), trial.result)
+            if trial.phase is not Phase.CONFIRM:
+                self._tell(trial)
+
+    def _tell(self, trial: Trial) -> None:
+        """The baseline is told with every knob as the server ran it."""
+        setting = effective(trial) if trial.phase is Phase.BASELINE else trial.setting
+        self.searcher.tell(Proposal(setting, trial.origin), trial.result)
 
     async def _confirm(self) -> None:
         baseline = baseline_of(self._trials())
@@ -91,7 +100,8 @@ class Conductor:
             if finalist is None and not self._baseline_could_be_proven():
                 return
             for step in steps_of(round_, finalist, baseline.setting, self.windows, self.job.spec):
-                await self._confirm_step(step)
+                while not step.is_done_by(self._trials()):
+                    await self._confirm_step(step)
             if self._is_settled(finalist):
                 return
 
@@ -103,8 +113,6 @@ class Conductor:
         )
 
     async def _confirm_step(self, step: Step) -> None:
-        if any(step.is_done_by(trial) for trial in self._trials()):
-            return
         self._refuse_when_failing()
         job = self.ledger.job(self.job.id)
         if step.window.name not in job.spent_windows:
@@ -112,26 +120,31 @@ class Conductor:
         proposal = Proposal(step.setting, "confirmation")
         number = self._open(Phase.CONFIRM, proposal, step.round, step.repeat)
         run = self.runner.confirm(
-            step.setting, job.targets, self._record(number), step.window, step.multiples
+            step.setting, job.targets, self._keep(number), step.window, step.multiples
         )
         await self._to_its_end(number, run)
 
     async def _search_trial(self, phase: Phase, proposal: Proposal) -> None:
         number = self._open(phase, proposal)
         targets = self.ledger.job(self.job.id).targets
-        run = self.runner.search(proposal.setting, targets, self._record(number), self._resolve)
-        trial = await self._to_its_end(number, run)
-        told = effective(trial) if phase is Phase.BASELINE else proposal.setting
-        self.searcher.tell(replace(proposal, setting=told), trial.result)
+        run = self.runner.search(proposal.setting, targets, self._keep(number), self._resolve)
+        self._tell(await self._to_its_end(number, run))
 
     async def _to_its_end(self, number: int, run: Awaitable[TrialResult]) -> Trial:
         """The closed trial; one that ends the job is closed too, before the job is."""
         try:
             result = await run
-        except (Blocked, TargetError) as exc:
+        except Blocked as exc:
+            self._close(number, TrialResult(TrialState.FAILED, exc.failure, note=str(exc)))
+            raise
+        except TargetError as exc:
             self._close(number, TrialResult(TrialState.FAILED, note=str(exc)))
             raise
-        return self._close(number, result)
+        trial = self._close(number, result)
+        failure = result.failure
+        if failure is not None and failure.rule.effect is Effect.BLOCKS:
+            raise Blocked(f"{failure.reason}: {failure.message}", failure)
+        return trial
 
     def _open(
         self,
@@ -150,8 +163,14 @@ class Conductor:
         self.watch.trial_closed(trial)
         return trial
 
-    def _record(self, number: int) -> Callable[[Replay], None]:
-        return lambda replay: self.ledger.add_replay(self.job.id, number, replay)
+    def _keep(self, number: int) -> Keep:
+        def token(token: str) -> None:
+            self.ledger.mark(self.job.id, number, token)
+
+        def replay(replay: Replay) -> None:
+            self.ledger.add_replay(self.job.id, number, replay)
+
+        return Keep(token, replay)
 
     def _resolve(self, at_load: Sequence[Curves]) -> tuple[Target, ...]:
         """The job's targets; relative ones are settled by the first trial, the baseline."""

@@ -4,7 +4,7 @@ Two implementations of each exist: the real one and the simulator's, or a test's
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Protocol
 
 from advisor.measure.scored import Scored as Scored
@@ -21,6 +21,7 @@ from advisor.terms.job import (
     Trial,
     TrialResult,
 )
+from advisor.terms.outcome import ReplayOutcome
 from advisor.terms.profile import Plan
 from advisor.terms.setting import Setting
 from advisor.terms.target import Target
@@ -28,6 +29,9 @@ from advisor.terms.traces import Traces
 
 #: Called with the share of the replay that is done, 0..1.
 Progress = Callable[[float], None]
+
+#: Called with a launch's token before anything of it is started.
+Mark = Callable[[str], None]
 
 
 class Server(Protocol):
@@ -48,6 +52,11 @@ class Server(Protocol):
         """Counters now, or their change and the gauges' maxima since an earlier reading."""
         ...
 
+    def doubt(self, facts: ServerFacts) -> tuple[ReplayOutcome, str]:
+        """What the server's side says against the replay just played, given its facts; `valid`
+        and an empty note when there is nothing."""
+        ...
+
 
 class Bench(Protocol):
     """Where settings are measured."""
@@ -56,10 +65,19 @@ class Bench(Protocol):
         """What is under test. Raises InputError when it cannot be used at all."""
         ...
 
-    def serve(self, setting: Setting) -> AbstractAsyncContextManager[Server]:
+    def hold(self, what: str) -> AbstractContextManager[None]:
+        """Keep what it measures on for this process alone; `what` is told to whoever comes next.
+
+        Raises Blocked that names who has it.
+        """
+        ...
+
+    def serve(self, setting: Setting, mark: Mark = ...) -> AbstractAsyncContextManager[Server]:
         """Launch the setting; on leaving, nothing of it is left.
 
-        Entering raises LaunchFailed when it does not come up.
+        `mark` gets the token by which everything of this launch can be found, before there is
+        anything; a bench without processes does not call it. Entering raises LaunchFailed when
+        it does not come up.
         """
         ...
 
@@ -96,6 +114,10 @@ class Ledger(Protocol):
         repeat: int | None = None,
     ) -> int:
         """Write the trial as running, before its launch; returns its number in the job."""
+        ...
+
+    def mark(self, job_id: str, number: int, token: str) -> None:
+        """Write by which token the processes of a running trial can be found."""
         ...
 
     def add_replay(self, job_id: str, number: int, replay: Replay) -> None: ...

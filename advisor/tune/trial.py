@@ -15,10 +15,20 @@ from advisor.terms.outcome import TrialState
 from advisor.terms.profile import Plan, Window, Windows
 from advisor.terms.setting import Setting
 from advisor.terms.target import Target
-from advisor.tune.ports import Bench, Server
+from advisor.tune.ports import Bench, Mark, Server
 from advisor.tune.watch import Watch
 
-Record = Callable[[Replay], None]
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Where a trial writes down what happens, at once."""
+
+    #: before anything is started
+    token: Mark
+    #: every attempt, void ones too
+    replay: Callable[[Replay], None]
+
+
 #: Makes relative targets absolute, given the baseline's replays at the job's load.
 Resolve = Callable[[Sequence[Curves]], tuple[Target, ...]]
 
@@ -49,60 +59,60 @@ class TrialRunner:
     watch: Watch
 
     async def search(
-        self, setting: Setting, targets: Sequence[Target], record: Record, resolve: Resolve
+        self, setting: Setting, targets: Sequence[Target], keep: Keep, resolve: Resolve
     ) -> TrialResult:
         """All search windows at the job's load, then at the multiples that bracket headroom."""
         load, windows = self.spec.load, self.windows.search
 
         async def deed(server: Server, found: _Found) -> None:
-            player = self._player(server, targets, record)
+            player = self._player(server, targets, keep.replay)
             at_load = await self._pool(player, setting, windows, load)
             absolute = resolve(at_load)
 
-            def keep(pool: Sequence[Curves], multiple: float) -> Measurement:
+            def note(pool: Sequence[Curves], multiple: float) -> Measurement:
                 measured = measure(pool, absolute, multiple, self.spec.confidence)
                 found.measurements.append(measured)
                 return measured
 
             async def measure_at(multiple: float) -> Measurement | None:
                 try:
-                    return keep(await self._pool(player, setting, windows, multiple), multiple)
+                    return note(await self._pool(player, setting, windows, multiple), multiple)
                 except VoidReplay as exc:  # the client's limit is not the server's
                     found.notes.append(f"at {multiple:g}x the {exc}")
                     return None
 
-            measured = keep(at_load, load)
+            measured = note(at_load, load)
             if self.spec.objective in (Objective.HEADROOM, Objective.COST):
                 multiples = [load * multiple for multiple in self.spec.multiples]
                 await bracket(multiples, load, measured, measure_at)
 
-        return await self._launch(setting, deed)
+        return await self._launch(setting, keep.token, deed)
 
     async def confirm(
         self,
         setting: Setting,
         targets: Sequence[Target],
-        record: Record,
+        keep: Keep,
         window: Window,
         multiples: Sequence[float],
     ) -> TrialResult:
         """One held-out window at each multiple, on a launch of its own."""
 
         async def deed(server: Server, found: _Found) -> None:
-            player = self._player(server, targets, record)
+            player = self._player(server, targets, keep.replay)
             for multiple in multiples:
                 pool = await self._pool(player, setting, (window,), multiple)
                 found.measurements.append(measure(pool, targets, multiple, self.spec.confidence))
 
-        return await self._launch(setting, deed)
+        return await self._launch(setting, keep.token, deed)
 
     async def _launch(
-        self, setting: Setting, deed: Callable[[Server, _Found], Awaitable[None]]
+        self, setting: Setting, mark: Mark, deed: Callable[[Server, _Found], Awaitable[None]]
     ) -> TrialResult:
         found = _Found()
         failure, state = None, TrialState.MEASURED
         try:
-            async with self.bench.serve(setting) as server:
+            async with self.bench.serve(setting, mark) as server:
                 found.launch = server.launch
                 await deed(server, found)
         except LaunchFailed as exc:
@@ -116,7 +126,9 @@ class TrialRunner:
             state, failure, found.launch, tuple(points), bracketed, "; ".join(found.notes)
         )
 
-    def _player(self, server: Server, targets: Sequence[Target], record: Record) -> Player:
+    def _player(
+        self, server: Server, targets: Sequence[Target], record: Callable[[Replay], None]
+    ) -> Player:
         return Player(server, self.assess_for(targets), record)
 
     async def _pool(

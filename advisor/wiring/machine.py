@@ -4,12 +4,26 @@ from pathlib import Path
 
 from platformdirs import user_data_dir
 
+from advisor.bench.engines import end_all_leftovers
 from advisor.engine.doctor import Diagnosis, examine
+from advisor.store.ledger import SqlLedger
 
 
 def log_dir() -> Path:
     """Whole logs of all launches, beside the default database."""
     return Path(user_data_dir("advisor")) / "logs"
+
+
+def end_leftovers_of(ledger: SqlLedger | None) -> list[str]:
+    """End what killed Advisors left on this machine; one line for each, naming its trial where
+    this ledger knows it. Raises Blocked when something cannot be ended."""
+    ended, unknown = end_all_leftovers()
+    trials = {} if ledger is None else ledger.launches(set(ended.values()))
+    lines = [
+        f"ended {what} of {trials.get(token, 'a launch whose Advisor was killed')}"
+        for what, token in ended.items()
+    ]
+    return lines + unknown
 
 
 async def examine_machine(vllm_command: str) -> Diagnosis:

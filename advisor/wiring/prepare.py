@@ -1,12 +1,13 @@
 """From a job's definition to one that was checked and could start."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from advisor.advice.choose import score
+from advisor.bench.engines import engine_of
 from advisor.bench.live import LiveBench
 from advisor.bench.simulated import SimBench
-from advisor.engine.vllm import VllmEngine
 from advisor.profile.load import load_profile
 from advisor.search.objective import excesses_at
 from advisor.search.searcher import OptunaSearcher
@@ -57,7 +58,7 @@ def prepare(spec: JobSpec) -> Prepared:
     fixed = parse_flags(spec.baseline)
     space = parse_space(spec.space)
     baseline = Setting.of(spec.model, fixed, knobs=tuple(space.searched()))
-    bench = _bench(spec, profile, space)
+    bench = _bench(spec, profile, fixed, space)
     _check_fit(spec, profile, fixed.get("max_model_len"))
     if spec.engine == "sim":
         _check_baseline(baseline, simulated_hardware(spec.hardware))
@@ -76,15 +77,15 @@ def prepare(spec: JobSpec) -> Prepared:
     return Prepared(settled, profile, space, baseline, bench, split, searcher)
 
 
-def _bench(spec: JobSpec, profile: Profile, space: Space) -> Bench:
+def _bench(spec: JobSpec, profile: Profile, fixed: Mapping[str, FlagValue], space: Space) -> Bench:
     if spec.engine == "sim":
         # an unknown one is an error before anything starts
         for name in {spec.model, *(v.model for v in space.variants if v.model)}:
             model(name)
         return SimBench(profile, simulated_hardware(spec.hardware), spec.model, spec.seed)
-    visible = {} if spec.gpus is None else {"CUDA_VISIBLE_DEVICES": spec.gpus}
-    engine = VllmEngine(spec.vllm_command, log_dir=log_dir(), extra_env=visible)
-    return LiveBench(profile, engine, spec.model)
+    searched = sorted(space.searched())
+    flags = (*(("baseline", name) for name in fixed), *(("space", name) for name in searched))
+    return LiveBench(profile, engine_of(spec, log_dir()), spec.model, flags)
 
 
 def _check_fit(spec: JobSpec, profile: Profile, asked: FlagValue | None) -> None:

@@ -2,8 +2,10 @@
 
 import asyncio
 import re
+from dataclasses import replace
 from pathlib import Path
 
+from advisor.bench.engines import ENGINES
 from advisor.engine.checkpoint import Checkpoint, read_checkpoint
 from advisor.engine.doctor import has_fp8
 from advisor.profile.load import load_profile
@@ -20,7 +22,6 @@ from advisor.terms.target import parse_targets
 from advisor.wiring.asked import Asked
 
 DEFAULT_COMMAND = "vllm"
-ENGINES = ("sim", "vllm")
 #: A multiple above this is a unit error; every window would be repeated that often.
 MOST_LOAD = 100.0
 #: Years of launches; beyond it somebody meant something else.
@@ -33,6 +34,8 @@ def spec_of(asked: Asked) -> JobSpec:
     """Read and check what needs no other thing to be checked against. Raises InputError."""
     if asked.engine not in ENGINES:
         raise InputError(f"engine {asked.engine!r} is unknown; one of {', '.join(ENGINES)}")
+    if asked.engine == "attach":
+        _refuse_changes(asked)
     if not 1 <= asked.launches <= MOST_LAUNCHES:
         raise InputError(f"launches is {asked.launches}; expected 1 to {MOST_LAUNCHES}")
     if not 0 < asked.load <= MOST_LOAD:
@@ -46,7 +49,7 @@ def spec_of(asked: Asked) -> JobSpec:
     _refuse_of_the_other_engine(asked)
     sampler_name(asked.sampler)
     path = resolve(asked.profile)
-    return JobSpec(
+    spec = JobSpec(
         model=asked.model,
         profile_path=str(path.absolute()),
         profile_sha256=load_profile(path).sha256,
@@ -66,19 +69,36 @@ def spec_of(asked: Asked) -> JobSpec:
         seed=asked.seed,
         gpus=_gpus(asked.gpu_sets),
     )
+    return _as_it_runs(spec) if asked.engine == "attach" else spec
+
+
+def _refuse_changes(asked: Asked) -> None:
+    for name, given in (("space", asked.space), ("baseline", asked.baseline)):
+        if given:
+            raise InputError(
+                f"{name} {given!r}: --engine attach measures a server as it runs and changes none "
+                "of its flags; leave it out"
+            )
+
+
+def _as_it_runs(spec: JobSpec) -> JobSpec:
+    """A server that someone else runs is the baseline and the only setting there is; it gets the
+    load that was asked for and never more."""
+    return replace(spec, launches=1, multiples=(1.0,))
 
 
 def _refuse_of_the_other_engine(asked: Asked) -> None:
     """An option that would change nothing is a misunderstanding, often a forgotten --engine."""
     given = {
-        "hardware": ("sim", asked.hardware),
-        "vllm_command": ("vllm", asked.vllm_command),
-        "gpu_sets": ("vllm", asked.gpu_sets),
+        "hardware": (("sim",), asked.hardware),
+        "vllm_command": (("vllm", "docker", "attach"), asked.vllm_command),
+        "gpu_sets": (("vllm", "docker"), asked.gpu_sets),
     }
-    for name, (engine, value) in given.items():
-        if value is not None and asked.engine != engine:
+    for name, (engines, value) in given.items():
+        if value is not None and asked.engine not in engines:
             raise InputError(
-                f"{name} is {value!r}; it goes with --engine {engine}, this is {asked.engine}"
+                f"{name} is {value!r}; it goes with --engine {' or '.join(engines)}, this is "
+                f"{asked.engine}"
             )
 
 

@@ -78,6 +78,10 @@ class MemoryLedger:
         entry.replays[number] = []
         return number
 
+    def mark(self, job_id: str, number: int, token: str) -> None:
+        entry = self._running(job_id, number)
+        entry.trials[number] = replace(entry.trials[number], token=token)
+
     def add_replay(self, job_id: str, number: int, replay: Replay) -> None:
         entry = self._running(job_id, number)
         entry.replays[number].append(replay)

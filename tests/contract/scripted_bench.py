@@ -1,7 +1,7 @@
 """A bench whose servers do as a script says: synthetic traces, failures to order."""
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -9,11 +9,11 @@ import numpy as np
 from advisor.terms.errors import LaunchFailed, ReplayInterrupted
 from advisor.terms.flags import FlagValue
 from advisor.terms.job import EngineInfo, Launch, ServerFacts
-from advisor.terms.outcome import Failure, Reason
+from advisor.terms.outcome import Failure, Reason, ReplayOutcome
 from advisor.terms.profile import Plan
 from advisor.terms.setting import Setting
 from advisor.terms.traces import MISSING, ClientAudit, RequestStatus, Traces
-from advisor.tune.ports import Progress
+from advisor.tune.ports import Mark, Progress
 
 MS = 1_000_000
 #: Requests counted at a load of 1, and tokens of an answer.
@@ -76,8 +76,14 @@ class ScriptedBench:
     async def about(self) -> EngineInfo:
         return EngineInfo("scripted", "1", "paper", "m", simulated=True)
 
+    def hold(self, what: str) -> AbstractContextManager[None]:
+        return nullcontext()
+
     @asynccontextmanager
-    async def serve(self, setting: Setting) -> AsyncIterator["ScriptedServer"]:
+    async def serve(
+        self, setting: Setting, mark: Mark = lambda token: None
+    ) -> AsyncIterator["ScriptedServer"]:
+        mark(f"token-{len(self.launched)}")
         self.tap("launch", setting)
         assert self.serving == 0, "the launch before has not ended"
         self.launched.append(setting)
@@ -128,6 +134,9 @@ class ScriptedServer:
     async def facts(self, since: ServerFacts | None = None) -> ServerFacts:
         assert not self._dead, "a dead server was asked for its facts"
         return ServerFacts(generation_tokens=None if since is None else 1.0)
+
+    def doubt(self, facts: ServerFacts) -> tuple[ReplayOutcome, str]:
+        return ReplayOutcome.VALID, ""
 
 
 def _above(multiple: float, limit: float | None) -> bool:

@@ -126,6 +126,19 @@ def test_an_unknown_trial_is_not_found(ledger: Ledger, job_id: str) -> None:
         ledger.add_replay(job_id, 3, examples.replay())
 
 
+def test_the_token_of_a_launch_is_there_while_it_runs_and_after(
+    ledger: Ledger, job_id: str
+) -> None:
+    number = ledger.open_trial(job_id, Phase.BASELINE, examples.PROPOSAL)
+    assert ledger.trials(job_id)[number].token is None
+    ledger.mark(job_id, number, "7.1.ab")
+    assert ledger.trials(job_id)[number].token == "7.1.ab"
+    ledger.close_trial(job_id, number, examples.measured())
+    assert ledger.trials(job_id)[number].token == "7.1.ab"
+    with pytest.raises(LedgerError, match="already"):
+        ledger.mark(job_id, number, "7.1.cd")
+
+
 def test_replays_are_counted_to_their_trial(ledger: Ledger, job_id: str) -> None:
     first = ledger.open_trial(job_id, Phase.SEARCH, examples.PROPOSAL)
     second = ledger.open_trial(job_id, Phase.SEARCH, examples.PROPOSAL)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from advisor.terms.reasons import RULES, Seen
 from docs import generate
 
 COMMANDS = {
@@ -53,6 +54,7 @@ def _copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "docs"
     folder.mkdir()
     monkeypatch.setattr(generate, "DOCS", folder)
+    generate.main([])
     return folder / "cli.md"
 
 
@@ -68,6 +70,7 @@ def test_check_names_a_stale_page_and_writes_nothing(
 def test_check_names_a_page_that_is_not_there(
     copy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    copy.unlink()
     assert generate.main(["--check"]) == 1
     assert "docs/cli.md" in capsys.readouterr().err
     assert not copy.exists()
@@ -85,6 +88,15 @@ def test_a_written_page_is_not_stale_whatever_the_terminal(
 
 
 def test_another_word_is_refused(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    copy.unlink()
     assert generate.main(["--chekc"]) == 2
     assert "--check" in capsys.readouterr().err
     assert not copy.exists()
+
+
+def test_the_page_of_failures_has_every_reason_with_its_hint() -> None:
+    page = generate.failures_page()
+    for reason, rule in RULES.items():
+        section = page.partition(f"\n## {reason}\n")[2].partition("\n## ")[0]
+        assert rule.hint in section
+        assert ("never by us on a GPU" in section) is (rule.seen is Seen.NEVER)

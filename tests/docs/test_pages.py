@@ -15,6 +15,8 @@ from tests.contract.examples import ENGINE, SPEC, TARGETS, advice
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+#: packages whose module has another name
+_IMPORTED_AS = {"nvidia-ml-py": "pynvml"}
 _CODE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 
@@ -78,7 +80,10 @@ def test_every_direct_dependency_has_its_line_and_no_other_has() -> None:
 def test_the_rooms_of_a_dependency_are_those_that_import_it() -> None:
     runtime = dependencies_page().partition("## For development")[0]
     rows = re.findall(r"^\| `([^`]+)` \| ([^|]+) \|", runtime, re.MULTILINE)
-    told = {package.replace("-", "_"): set(rooms.split(", ")) for package, rooms in rows}
+    told = {
+        _IMPORTED_AS.get(package, package.replace("-", "_")): set(rooms.split(", "))
+        for package, rooms in rows
+    }
     seen: dict[str, set[str]] = {package: set() for package in told}
     for path in [*(ROOT / "advisor").rglob("*.py"), *(ROOT / "migrations").rglob("*.py")]:
         parts = path.relative_to(ROOT).with_suffix("").parts

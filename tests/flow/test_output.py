@@ -149,10 +149,11 @@ def test_doctor(advisor: Advisor, command: str) -> None:
     assert (body["vllm_version"] is None) == (command == "absent-vllm")
     assert body["cpu_cores"] > 0
     assert body["database_problem"] is None
+    assert body["leftovers"] == []
     described = advisor.on_db(*words)
     assert described.code == found.code
     heads = [line.split()[0] for line in described.out.splitlines()]
-    assert heads == ["vllm", "gpus", "cpu", "memory", "disk", "database"]
+    assert heads == ["vllm", "gpus", "cpu", "memory", "disk", "database", "leftovers"]
     assert not advisor.db.exists()
 
 

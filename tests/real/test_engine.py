@@ -40,6 +40,11 @@ asyncio.run(main())
 """
 
 
+def server(endpoint: Endpoint) -> ServerProcess:
+    assert isinstance(endpoint.process, ServerProcess)
+    return endpoint.process
+
+
 def living(process: ServerProcess) -> list[str]:
     return [" ".join(one.cmdline()) for one in process.living()]
 
@@ -61,8 +66,8 @@ async def test_a_clean_start_and_end(engine: VllmEngine, make_setting: SettingMa
         assert endpoint.launch.kv_cache_tokens is not None
         assert endpoint.launch.kv_cache_tokens > 2048
         assert await endpoint.probe(timeout_s=60) is None
-        assert len(living(endpoint.process)) >= 2, "the engine core is a process of its own"
-    assert living(endpoint.process) == []
+        assert len(living(server(endpoint))) >= 2, "the engine core is a process of its own"
+    assert living(server(endpoint)) == []
 
 
 @pytest.mark.accept
@@ -73,12 +78,12 @@ async def test_the_engine_core_is_found_when_its_server_was_killed(
     async with engine.serve(make_setting()) as endpoint:
         held = shared_memory() - before
         assert held
-        os.kill(endpoint.pid, signal.SIGKILL)
-        await endpoint.process.wait(10)
+        os.kill(server(endpoint).pid, signal.SIGKILL)
+        await server(endpoint).wait(10)
         failure = endpoint.failure()
         assert failure is not None
         assert failure.reason is Reason.CRASHED_UNDER_LOAD
-    assert living(endpoint.process) == []
+    assert living(server(endpoint)) == []
     assert not held & shared_memory(), "and gave back its shared memory"
 
 

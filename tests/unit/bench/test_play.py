@@ -23,8 +23,11 @@ VALID, LATE = ReplayOutcome.VALID, ReplayOutcome.CLIENT_BOUND
 class Server:
     """Plays anything, or fails to order; counts what it was asked."""
 
-    def __init__(self, error: Exception | None = None) -> None:
+    def __init__(
+        self, error: Exception | None = None, doubts: Sequence[tuple[ReplayOutcome, str]] = ()
+    ) -> None:
         self._error = error
+        self._doubts = list(doubts)
         self.plans: list[Plan] = []
         self.since: list[ServerFacts | None] = []
 
@@ -39,6 +42,10 @@ class Server:
     async def facts(self, since: ServerFacts | None = None) -> ServerFacts:
         self.since.append(since)
         return ServerFacts(preemptions=float(len(self.since)))
+
+    def doubt(self, facts: ServerFacts) -> tuple[ReplayOutcome, str]:
+        assert facts.preemptions is not None
+        return self._doubts.pop(0) if self._doubts else (VALID, "")
 
 
 async def play(
@@ -94,6 +101,14 @@ async def test_a_void_replay_is_repeated_under_a_new_salt_and_every_attempt_is_r
     assert [r.plan for r in recorded] == server.plans
     assert len({plan.salt for plan in server.plans}) == 3
     assert {replace(plan, salt=0) for plan in server.plans} == {replace(PLAN, salt=0)}
+
+
+async def test_what_the_server_says_against_a_replay_voids_it_too() -> None:
+    server = Server(doubts=[(ReplayOutcome.NOISY, "slowed"), (VALID, "")])
+    played, recorded = await play(server, [LATE, VALID, VALID])
+    assert [r.outcome for r in recorded] == [LATE, ReplayOutcome.NOISY, VALID]
+    assert [r.note for r in recorded] == ["it was client_bound", "slowed", ""]
+    assert played is recorded[-1]
 
 
 async def test_after_two_repeats_the_last_void_one_is_the_answer() -> None:

@@ -1,4 +1,6 @@
+import os
 import secrets
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -8,6 +10,12 @@ import psutil
 import pytest
 
 from advisor.engine import VllmEngine
+from advisor.engine.device import Devices
+from advisor.engine.endpoint import Endpoint
+from advisor.engine.process import ServerProcess
+from advisor.terms.errors import LaunchFailed
+from advisor.terms.outcome import Failure
+from advisor.terms.setting import Setting
 
 FAKE = [sys.executable, str(Path(__file__).with_name("fake_vllm.py"))]
 MARK = "ADVISOR_TEST_MARK"
@@ -47,6 +55,25 @@ def _engine(mark: str, tmp_path: Path) -> VllmEngine:
     return make_engine(mark, tmp_path)
 
 
-def make_engine(mark: str, log_dir: Path, **options: float) -> VllmEngine:
+def make_engine(
+    mark: str, log_dir: Path, devices: Devices | None = None, **options: float
+) -> VllmEngine:
     limits: dict[str, float] = {"start_timeout_s": 30.0, "stop_grace_s": 1.0, **options}
-    return VllmEngine(FAKE, log_dir=log_dir, extra_env={MARK: mark}, **limits)
+    return VllmEngine(FAKE, log_dir=log_dir, extra_env={MARK: mark}, devices=devices, **limits)
+
+
+def spawn(argv: list[str], env: dict[str, str]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(argv, env={**os.environ, **env})
+
+
+async def refusal(engine: VllmEngine, setting: Setting) -> Failure:
+    with pytest.raises(LaunchFailed) as caught:
+        async with engine.serve(setting):
+            pytest.fail("it came up")
+    return caught.value.failure
+
+
+def server(endpoint: Endpoint) -> ServerProcess:
+    """The processes that the engine started."""
+    assert isinstance(endpoint.process, ServerProcess)
+    return endpoint.process

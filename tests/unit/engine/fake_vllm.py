@@ -10,6 +10,7 @@ The model's name is the part it plays:
     stranger    answers, under another model name
     mute        serves, but a completion never comes
     silent      never becomes ready
+    growing:S   is silent for S seconds, in which a file of it grows; then serves
     exit:N      ends with status N
     kill:N      ends itself with signal N
     say:TEXT    prints TEXT and ends with status 1
@@ -54,7 +55,19 @@ def main() -> None:
         return
     if sys.argv[1] != "serve":
         sys.exit(f"{sys.argv[0]}: error: unrecognized arguments: {sys.argv[1]}")
+    if sys.argv[2] == "--help=all":
+        flags = "".join(f"\n  --flag-{number} N  text" for number in range(30))
+        say(f"usage: vllm serve [--enable-x, --no-enable-x]{flags}\n  --max-num-seqs N")
+        return
     part, _, detail = sys.argv[2].partition(":")
+    start(part, detail)
+    say("INFO GPU KV cache size: 2,048 tokens, Maximum concurrency: 1.0x")
+    say("INFO Chunked prefill is enabled with max_num_batched_tokens=512.")
+    serve(part, int(_flag("--port")), _flag("--served-model-name"))
+
+
+def start(part: str, detail: str) -> None:
+    """What comes before a server is ready; parts that fail end here."""
     say(f"environment: {json.dumps(dict(os.environ))}")
     if part in ("family", "stubborn"):
         subprocess.Popen([sys.executable, "-c", SLEEPER], start_new_session=True)
@@ -72,9 +85,16 @@ def main() -> None:
         sys.exit(1)
     if part == "silent":
         time.sleep(600)
-    say("INFO GPU KV cache size: 2,048 tokens, Maximum concurrency: 1.0x")
-    say("INFO Chunked prefill is enabled with max_num_batched_tokens=512.")
-    serve(part, int(_flag("--port")), _flag("--served-model-name"))
+    if part == "growing":
+        grow(float(detail))
+
+
+def grow(seconds: float) -> None:
+    until = time.monotonic() + seconds
+    with open(os.path.join(os.environ["TMPDIR"], "download"), "wb", buffering=0) as file:
+        while time.monotonic() < until:
+            time.sleep(0.05)
+            file.write(b"x")
 
 
 def say(text: str) -> None:

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.engine.failures import TABLE, classify
+from advisor.engine.failures import classify
+from advisor.engine.texts import TABLE
 from advisor.terms.outcome import Reason, TrialState
+from advisor.terms.reasons import RULES, Seen
 
 LOGS = Path(__file__).parent / "logs"
 
@@ -232,3 +234,23 @@ def test_any_log_gets_a_reason(log: str, exit_code: int | None, under_load: bool
 
 def test_the_table_has_no_two_rows_alike() -> None:
     assert len({(row.pattern, row.under_load) for row in TABLE}) == len(TABLE)
+
+
+def test_the_amounts_and_the_length_that_fits_are_kept() -> None:
+    text = next(text for text, _, _ in TEXTS if text.startswith("ValueError: To serve at least"))
+    failure = classify(text, 1)
+    assert (failure.needed, failure.available, failure.fits_tokens) == (16.0, 12.8, 9)
+    without = classify(text.partition(" Based on")[0], 1)
+    assert (without.shortfall, without.fits_tokens) == (0.25, None)
+
+
+def test_every_reason_is_known_by_a_text_or_by_the_supervisor_itself() -> None:
+    by_text = {row.reason for row in TABLE}
+    ours = {reason for reason, rule in RULES.items() if rule.seen is Seen.OURSELVES}
+    assert set(Reason) == by_text | ours
+
+
+def test_what_a_cpu_has_shown_rests_on_a_log() -> None:
+    """A crash under load is no log of a start; `tests/real` causes it."""
+    shown = {reason for reason, _, _ in REAL.values()} | {Reason.CRASHED_UNDER_LOAD}
+    assert {reason for reason, rule in RULES.items() if rule.seen is Seen.CPU} == shown

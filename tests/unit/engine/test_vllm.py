@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,24 +12,13 @@ import psutil
 import pytest
 
 from advisor.engine import VllmEngine
+from advisor.engine.command import free_port, resolve_command
 from advisor.engine.process import ServerProcess, new_token
-from advisor.engine.vllm import free_port, resolve_command
-from advisor.terms.errors import EngineError, InputError, LaunchFailed
+from advisor.terms.errors import EngineError, InputError
 from advisor.terms.flags import FlagValue
-from advisor.terms.outcome import Failure, Reason, TrialState
+from advisor.terms.outcome import Reason, TrialState
 from advisor.terms.setting import Setting
-from tests.unit.engine.conftest import FAKE, MARK, make_engine, marked, wait_for
-
-
-def spawn(argv: list[str], env: dict[str, str]) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(argv, env={**os.environ, **env})
-
-
-async def refusal(engine: VllmEngine, setting: Setting) -> Failure:
-    with pytest.raises(LaunchFailed) as caught:
-        async with engine.serve(setting):
-            pytest.fail("it came up")
-    return caught.value.failure
+from tests.unit.engine.conftest import FAKE, make_engine, marked, refusal, server, spawn, wait_for
 
 
 async def test_a_setting_becomes_an_endpoint(engine: VllmEngine, mark: str) -> None:
@@ -41,7 +29,7 @@ async def test_a_setting_becomes_an_endpoint(engine: VllmEngine, mark: str) -> N
     }
     setting = Setting.of("informed", flags, knobs=("max_num_seqs", "enable_prefix_caching"))
     async with engine.serve(setting) as endpoint:
-        assert psutil.pid_exists(endpoint.pid)
+        assert psutil.pid_exists(server(endpoint).pid)
         assert endpoint.base_url.startswith("http://127.0.0.1:")
         assert endpoint.version == "0.0.1+fake"
         assert dict(endpoint.launch.resolved)["dtype"] == "float32"
@@ -81,8 +69,8 @@ async def test_children_are_found_when_the_server_was_killed(
     engine: VllmEngine, mark: str
 ) -> None:
     async with engine.serve(Setting.of("family", {})) as endpoint:
-        os.kill(endpoint.pid, signal.SIGKILL)
-        wait_for(lambda: endpoint.process.exit_code is not None)
+        os.kill(server(endpoint).pid, signal.SIGKILL)
+        wait_for(lambda: server(endpoint).exit_code is not None)
         assert len(marked(mark)) == 1
         failure = endpoint.failure()
         assert failure is not None
@@ -107,23 +95,13 @@ async def test_a_foreign_process_named_vllm_is_left_alone(
         foreign.wait()
 
 
-async def test_servers_of_a_killed_advisor_are_ended_before_the_next_launch(
-    engine: VllmEngine, mark: str
-) -> None:
-    token = "999999999.1.abc"  # no such process: pids end at 2**22
-    env = {"ADVISOR_LAUNCH": token, MARK: mark}
-    orphan = spawn([sys.executable, "-c", "import time; time.sleep(60)"], env)
-    async with engine.serve(Setting.of("plain", {})):
-        assert orphan.wait(timeout=5) == -signal.SIGKILL
-
-
 async def test_shared_memory_of_a_killed_server_is_given_back(
     engine: VllmEngine, mark: str
 ) -> None:
     async with engine.serve(Setting.of("sharing", {})) as endpoint:
         name = endpoint.log_path.read_text().partition("shared memory ")[2].split()[0]
         assert name in os.listdir("/dev/shm")
-        os.kill(endpoint.pid, signal.SIGKILL)
+        os.kill(server(endpoint).pid, signal.SIGKILL)
     assert marked(mark) == []
     assert name not in os.listdir("/dev/shm")
 
@@ -164,6 +142,15 @@ async def test_a_start_that_hangs_is_not_the_settings_fault(mark: str, tmp_path:
     assert failure.state is TrialState.FAILED
 
 
+async def test_a_silent_start_that_downloads_is_not_taken_for_a_hang(
+    mark: str, tmp_path: Path
+) -> None:
+    """It is silent for five times the limit."""
+    engine = make_engine(mark, tmp_path, stall_timeout_s=0.6)
+    async with engine.serve(Setting.of("growing:3", {})) as endpoint:
+        assert endpoint.launch.cold_start_s >= 3
+
+
 def test_work_is_seen_without_a_log(tmp_path: Path) -> None:
     log_path = tmp_path / "log"
     log_path.touch()
@@ -171,10 +158,10 @@ def test_work_is_seen_without_a_log(tmp_path: Path) -> None:
     burn = "while True: pass"
     try:
         busy.start([sys.executable, "-c", burn], {}, log_path)
-        wait_for(lambda: busy.cpu_s() > 0.3)
+        wait_for(lambda: busy.effort()[0] > 0.3)
     finally:
         busy.kill()
-    assert busy.cpu_s() == 0
+    assert busy.effort() == (0, 0)
 
 
 @pytest.mark.parametrize(

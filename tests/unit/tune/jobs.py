@@ -127,6 +127,10 @@ class TappedLedger(MemoryLedger):
         self.tap("open", proposal.setting)
         return super().open_trial(job_id, phase, proposal, round_, repeat)
 
+    def mark(self, job_id: str, number: int, token: str) -> None:
+        self.tap("mark", token)
+        super().mark(job_id, number, token)
+
     def add_replay(self, job_id: str, number: int, replay: Replay) -> None:
         self.tap("record", replay.plan)
         super().add_replay(job_id, number, replay)

@@ -9,7 +9,8 @@ from advisor.terms.errors import TargetError
 from advisor.terms.job import Phase, Trial
 from advisor.terms.profile import Plan
 from advisor.terms.target import Target, parse_target
-from advisor.tune.case import baseline_of, case_of, judged_again, over, searched
+from advisor.tune.attempts import over
+from advisor.tune.case import baseline_of, case_of, judged_again, searched
 from advisor.tune.resolve import resolve_targets
 from tests.contract.scripted_bench import Dials, traces
 from tests.unit.tune.jobs import BASELINE, SEQS, TARGETS, WINDOWS, World, by_seqs, spec_with

@@ -112,14 +112,14 @@ def test_a_finalist_claims_what_the_search_proved_of_it(low: float | None, claim
 def test_a_step_is_done_by_a_launch_that_ended_and_by_no_other(state: TrialState) -> None:
     step = steps_of(0, finalist(1.0), THEIRS, WINDOWS, SPEC)[1]
     ended = Trial(9, Phase.CONFIRM, OURS, "confirmation", TrialResult(state), 0, 0)
-    assert step.is_done_by(ended) is (state in (MEASURED, INFEASIBLE, FAILED))
+    assert step.is_done_by([ended]) is (state in (MEASURED, INFEASIBLE, FAILED))
     for other in (
         replace(ended, round=1),
         replace(ended, repeat=1),
         replace(ended, setting=THEIRS),
         replace(ended, phase=Phase.SEARCH),
     ):
-        assert not step.is_done_by(other)
+        assert not step.is_done_by([other])
 
 
 def test_the_error_is_split_over_every_claim_that_could_be_made() -> None:

@@ -14,9 +14,9 @@ def test_a_trial_is_open_before_its_launch_and_closed_before_the_searcher_hears(
     world = World(by_seqs({}), spec_with(launches=2, multiples=(1.0,)))
     world.run()
     deeds = [deed for deed, _ in world.deeds]
-    one = ["open", "launch", *["replay", "record"] * 3, "end", "close", "tell"]
+    one = ["open", "mark", "launch", *["replay", "record"] * 3, "end", "close", "tell"]
     assert deeds[: 2 * len(one) + 1] == [*one, "ask", *one]
-    assert deeds[2 * len(one) + 1 :][:4] == ["spend", "open", "launch", "replay"]
+    assert deeds[2 * len(one) + 1 :][:4] == ["spend", "open", "mark", "launch"]
     assert deeds[-1] == "advise"
 
 

@@ -42,7 +42,7 @@ def run_to_the_end(world: World, lives: int = 10) -> Advice:
 def ended(trials: Sequence[Trial]) -> list[Trial]:
     """Without the interrupted ones, numbered as if there were none, without times."""
     kept = [t for t in trials if t.result.state is not TrialState.INTERRUPTED]
-    return [replace(t, number=n, elapsed_s=None) for n, t in enumerate(kept)]
+    return [replace(t, number=n, elapsed_s=None, token=None) for n, t in enumerate(kept)]
 
 
 RELATIVE = "ttft:p95<=0.6x", "errors<=2%"

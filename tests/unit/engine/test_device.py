@@ -1,0 +1,116 @@
+"""Devices: missing is missing, and one that is not here is refused by name."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pynvml
+import pytest
+
+from advisor.engine.device import (
+    FileDevices,
+    NoDevices,
+    NvmlDevices,
+    Reading,
+    find_devices,
+    throttles,
+)
+from advisor.standin.device import leave_taken, take
+from advisor.terms.errors import InputError
+
+UUIDS = ["GPU-aaaa-1", "GPU-bbbb-2"]
+
+
+class Driver:
+    """Answers NVML's functions for two GPUs; the functions in `silent` have no answer."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *silent: str) -> None:
+        answers = {
+            "nvmlInit": lambda: None,
+            "nvmlDeviceGetCount": lambda: 2,
+            "nvmlDeviceGetHandleByIndex": lambda index: index,
+            "nvmlDeviceGetUUID": lambda handle: UUIDS[handle],
+            "nvmlDeviceGetMemoryInfo": lambda handle: type("M", (), {"used": 10 + handle}),
+            "nvmlDeviceGetPowerUsage": lambda handle: 500_000,
+            "nvmlDeviceGetUtilizationRates": lambda handle: type("U", (), {"gpu": 40 * handle}),
+            "nvmlDeviceGetClockInfo": lambda handle, kind: 1900 - handle,
+            "nvmlDeviceGetCurrentClocksEventReasons": lambda handle: 0x4 | 0x40 * handle,
+        }
+        for name, answer in answers.items():
+            monkeypatch.setattr(pynvml, name, self._fails if name in silent else answer)
+
+    def _fails(self, *_: object) -> object:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+
+
+def test_all_devices_of_a_launch_are_read_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    Driver(monkeypatch)
+    devices = find_devices(None, {})
+    assert devices.names() == tuple(UUIDS)
+    assert devices.read() == Reading(21, 1000.0, 0.2, 1899.0, ("hardware thermal slowdown",))
+
+
+def test_what_the_driver_does_not_tell_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    Driver(monkeypatch, "nvmlDeviceGetPowerUsage", "nvmlDeviceGetCurrentClocksEventReasons")
+    reading = find_devices("1", {}).read()
+    assert (reading.memory_used_bytes, reading.power_w, reading.throttled) == (11, None, None)
+
+
+@pytest.mark.parametrize("word", ["1", "GPU-bbbb-2", "GPU-b"])
+def test_an_index_and_a_uuid_name_the_same_device(
+    word: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Driver(monkeypatch)
+    assert find_devices(word, {}).names() == ("GPU-bbbb-2",)
+
+
+@pytest.mark.parametrize("word", ["2", "GPU-", "GPU-x", "MIG-1"])
+def test_a_device_that_is_not_here_is_refused(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    Driver(monkeypatch)
+    with pytest.raises(InputError, match=rf"no GPU '{word}' here; there are: 0 \(GPU-aaaa-1\)"):
+        find_devices(word, {})
+
+
+def test_without_a_driver_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    Driver(monkeypatch, "nvmlInit")
+    devices = find_devices("0", {})
+    assert isinstance(devices, NoDevices)
+    assert devices.names() == ()
+    assert devices.read() == Reading(None, None, None, None, None)
+
+
+def test_a_power_cap_is_no_throttling() -> None:
+    assert throttles([pynvml.nvmlClocksEventReasonSwPowerCap]) == ()
+    assert throttles([0, pynvml.nvmlClocksEventReasonHwPowerBrakeSlowdown]) == ("power brake",)
+
+
+def test_no_devices_at_all_are_missing_and_not_zero() -> None:
+    assert NvmlDevices({}).read() == Reading()
+
+
+def test_a_file_stands_for_a_device(tmp_path: Path) -> None:
+    path = tmp_path / "device.jsonl"
+    devices = find_devices("0", {"ADVISOR_FAKE_DEVICE": str(path)})
+    assert devices == FileDevices(path)
+    assert devices.read() == Reading()
+    nobody = '{"pid": null, "bytes": 5}\n'
+    for text, used in (("", 0), (nobody, 5), ("{}", None), ("[", None), ("3", None)):
+        path.write_text(text)
+        assert devices.read().memory_used_bytes == used
+
+
+def test_its_memory_is_held_as_long_as_a_process_lives(tmp_path: Path) -> None:
+    path = tmp_path / "device.jsonl"
+    program = (
+        "import sys; from pathlib import Path; from advisor.standin.device import take;"
+        "take(Path(sys.argv[1]), 5); print('taken', flush=True); sys.stdin.read()"
+    )
+    argv = [sys.executable, "-c", program, str(path)]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"taken\n"
+        take(path, 7)
+        leave_taken(path, 1)
+        assert FileDevices(path).read().memory_used_bytes == 13
+    # the other one has ended
+    assert FileDevices(path).read().memory_used_bytes == 8
