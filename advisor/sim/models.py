@@ -13,7 +13,11 @@ CHECKPOINT_BYTES = {"awq": 0.52, "gptq": 0.52, "fp8": 1.0}
 
 @dataclass(frozen=True, slots=True)
 class ModelShape:
-    """One dense decoder: attention with grouped key-value heads and a gated MLP."""
+    """One decoder: attention with grouped key-value heads and a gated MLP, dense or of experts.
+
+    In a mixture of experts every sparse layer has a router, `experts` MLPs of which each token
+    takes `experts_per_token`, and perhaps a shared one that all tokens take.
+    """
 
     name: str
     layers: int
@@ -27,16 +31,43 @@ class ModelShape:
     max_position_embeddings: int
     #: bytes per element of unquantised weights, activations and (by default) the KV cache
     element_bytes: int = 2
+    #: 0 in a dense model
+    experts: int = 0
+    experts_per_token: int = 0
+    expert_intermediate: int = 0
+    shared_intermediate: int = 0
+    #: layers with experts; the others have an MLP of `intermediate`
+    sparse_layers: int = 0
     #: quantisation method of the checkpoint itself, None for a plain one
     quantization: str | None = None
     #: bytes per weight of the linear layers in a quantised checkpoint
     quantized_bytes: float | None = None
 
     @property
-    def linear_parameters(self) -> int:
-        """Weights of all attention and MLP projections."""
+    def expert_parameters(self) -> int:
+        """Weights of all experts that tokens choose from."""
+        return 3 * self.sparse_layers * self.experts * self.hidden * self.expert_intermediate
+
+    @property
+    def _common_parameters(self) -> int:
+        """Weights of all projections that every token goes through."""
         attention = 2 * self.hidden * self.head_dim * (self.heads + self.kv_heads)
-        return self.layers * (attention + 3 * self.hidden * self.intermediate)
+        dense = 3 * (self.layers - self.sparse_layers) * self.intermediate
+        sparse = self.sparse_layers * (3 * self.shared_intermediate + self.experts)
+        return self.layers * attention + self.hidden * (dense + sparse)
+
+    @property
+    def linear_parameters(self) -> int:
+        """Weights of all attention, MLP and expert projections."""
+        return self._common_parameters + self.expert_parameters
+
+    @property
+    def active_linear_parameters(self) -> int:
+        """Of these, what one token is multiplied with."""
+        if self.experts == 0:
+            return self.linear_parameters
+        share = self.expert_parameters * self.experts_per_token // self.experts
+        return self._common_parameters + share
 
     @property
     def embedding_parameters(self) -> int:
