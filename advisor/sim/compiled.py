@@ -41,15 +41,42 @@ def warm() -> None:
 
 def _memory(load: Load, served: Served, limits: Limits, cost: CostModel) -> Int64:
     """Lay out `m`: what is not given here is 0."""
-    columns = _columns(load, served, limits, cost)
-    lengths = [each if isinstance(each, int) else len(each) for each in columns.values()]
-    starts = at.HEADER + np.cumsum(lengths) - lengths
-    memory = np.zeros(at.HEADER + sum(lengths), dtype=np.int64)
-    for (name, column), start in zip(columns.items(), starts.tolist(), strict=True):
-        memory[name] = start
-        if not isinstance(column, int):
-            memory[start : start + len(column)] = column
-    memory[at.BUDGET : at.COST] = (
+    rows, num_blocks = served.rows, limits.num_blocks
+    # The most blocks that each can come to hold.
+    most = -(-(load.input_length[rows] + load.output_length[rows]) // limits.block_size)
+    num_keys = load.num_ids * -(-load.block_tokens // limits.block_size)
+    lengths = {
+        at.REQUESTS: len(rows) * at.REQUEST_WIDTH,
+        at.REQUESTS_END: 0,
+        at.IDS: len(load.ids),
+        at.KEYS: 2 * num_keys,
+        at.TABLES: int(most.sum()),
+        at.EVENTS: int(load.output_length[rows].sum()),
+        at.BLANKS: num_blocks - 1,
+        at.PREEMPTED: len(rows),
+        at.QUEUE: limits.max_num_seqs,
+        at.EMITTING: cost.depth * limits.max_num_seqs,
+        at.NUM_EMITTING: cost.depth,
+        at.ENDS: cost.depth,
+        at.WEIGHTS_FS: len(cost.weights_fs),
+        at.FACTORS: len(cost.factors),
+    }
+    starts = at.HEADER + np.cumsum([0, *lengths.values()])
+    blocks = int(starts[-1])
+    m = np.zeros(blocks + (num_blocks - 1) * at.BLOCK_WIDTH, dtype=np.int64)
+    m[list(lengths)] = starts[:-1]
+    m[m[at.IDS] : m[at.IDS] + len(load.ids)] = load.ids
+    m[m[at.KEYS] : m[at.KEYS] + 2 * num_keys] = at.NULL
+    m[m[at.WEIGHTS_FS] :][: len(cost.weights_fs)] = cost.weights_fs
+    m[m[at.FACTORS] :][: len(cost.factors)] = cost.factors
+    _fill_scalars(m, load, limits, cost)
+    _fill_blocks(m, blocks)
+    _fill_requests(m, load, served, most, limits.block_size)
+    return m
+
+
+def _fill_scalars(m: Int64, load: Load, limits: Limits, cost: CostModel) -> None:
+    m[at.BUDGET : at.COST] = (
         limits.max_num_batched_tokens,
         limits.max_num_seqs,
         limits.block_size,
@@ -58,53 +85,41 @@ def _memory(load: Load, served: Served, limits: Limits, cost: CostModel) -> Int6
         limits.enable_chunked_prefill,
         limits.long_prefill_token_threshold,
         load.block_tokens,
-        len(served.rows),
         len(cost.weights_fs),
         len(cost.factors),
     )
-    memory[at.COST : at.COST_END] = cost.as_integers()
-    memory[at.BLANK] = limits.num_blocks - 1
-    return memory
+    m[at.COST : at.COST_END] = cost.as_integers()
+    m[at.BLANK] = limits.num_blocks - 1
+    m[at.ADMITTED] = m[at.JOINED] = m[at.REQUESTS]
 
 
-def _columns(
-    load: Load, served: Served, limits: Limits, cost: CostModel
-) -> dict[int, Int64 | int]:
-    """Place of each column -> what it holds at first, or how long it is."""
-    rows, size, num_blocks = served.rows, limits.block_size, limits.num_blocks
-    num, prompt, output = len(rows), load.input_length[rows], load.output_length[rows]
+def _fill_blocks(m: Int64, start: int) -> None:
+    """All blank, the null block last in the header."""
+    places = np.arange(start, len(m), at.BLOCK_WIDTH)
+    m[m[at.BLANKS] :][: len(places)] = places[::-1]
+    m[places + at.KEY] = -1
+    m[at.NULL + at.KEY] = -1
+    m[[at.NULL + at.OLDER, at.NULL + at.NEWER]] = at.NULL
+
+
+def _fill_requests(m: Int64, load: Load, served: Served, most: Int64, size: int) -> None:
+    rows = served.rows
+    prompt, output = load.input_length[rows], load.output_length[rows]
     id_start, id_end = load.id_offsets[:-1][rows], load.id_offsets[1:][rows]
-    # The most blocks that each can hold; each of them can come to have a key.
-    most = -(-(prompt + output) // size)
-    table = _starts(most)
-    blocks, keys_of_ids = int(most.sum()), load.num_ids * -(-load.block_tokens // size)
-    return {
-        at.ARRIVAL: served.arrival_ns,
-        at.PROMPT: prompt,
-        at.OUTPUT: output,
-        at.ID_START: id_start,
-        at.SHARED: np.minimum(prompt // size, (id_end - id_start) * load.block_tokens // size),
-        at.OWN: table + keys_of_ids,
-        at.TABLE: table,
-        at.EVENT: _starts(output),
-        at.TOKENS: prompt,
-        **dict.fromkeys((at.COMPUTED, at.ROOM, at.HELD, at.EMITTED, at.PREEMPTED), num),
-        at.KEY: np.full(num_blocks, -1, dtype=np.int64),
-        **dict.fromkeys((at.REFERENCES, at.OLDER, at.NEWER), num_blocks),
-        **dict.fromkeys((at.NEXT_COPY, at.LAST_COPY), num_blocks),
-        at.BLANKS: np.arange(num_blocks - 1, 0, -1, dtype=np.int64),
-        **dict.fromkeys((at.SERVING, at.LATEST), keys_of_ids + blocks),
-        at.IDS: load.ids,
-        at.BLOCKS: blocks,
-        at.EVENTS: int(output.sum()),
-        at.QUEUE: limits.max_num_seqs,
-        # Only what was admitted can be preempted, and it is in one queue alone.
-        at.REQUEUED: num,
-        at.EMITTING: cost.depth * limits.max_num_seqs,
-        **dict.fromkeys((at.NUM_EMITTING, at.ENDS), cost.depth),
-        at.WEIGHTS_FS: np.array(cost.weights_fs, dtype=np.int64),
-        at.FACTORS: np.array(cost.factors, dtype=np.int64),
-    }
+    records = m[m[at.REQUESTS] : m[at.REQUESTS_END]].reshape(len(rows), at.REQUEST_WIDTH)
+    table, event = _starts(most), m[at.EVENTS] + _starts(output)
+    records[:, at.ARRIVAL] = served.arrival_ns
+    records[:, at.OUTSTANDING] = prompt
+    records[:, at.LEFT] = output
+    records[:, at.FRESH] = 1
+    records[:, at.EVENT] = event
+    records[:, at.EVENT_END] = event + output
+    records[:, at.TABLE] = records[:, at.TABLE_END] = m[at.TABLES] + table
+    records[:, at.SHARED] = np.minimum(
+        prompt // size, (id_end - id_start) * load.block_tokens // size
+    )
+    records[:, at.ID_START] = id_start
+    records[:, at.OWN] = at.OWN_KEYS + table
 
 
 def _starts(lengths: Int64) -> Int64:

@@ -13,43 +13,40 @@ import numpy as np
 from numba import njit
 
 from advisor.sim.kernel_cost import start
-from advisor.sim.kernel_pool import grow, key_of, release, unlink_idle
+from advisor.sim.kernel_pool import find, grow, grow_one, release, unlink_idle
 from advisor.sim.kernel_state import (
     ADMITTED,
     ARRIVAL,
     BLANK,
-    BLOCKS,
     BUDGET,
     CACHING,
     CHUNKED,
     COMPUTED,
     DEPTH,
     EMIT_NS,
-    EMITTED,
     EMITTING,
     ENDS,
     EVENT,
-    EVENTS,
-    HELD,
+    EVENT_END,
+    FRESH,
     HITS,
     IDLE,
     JOINED,
+    LEFT,
     LOG_WIDTH,
+    NULL,
     NUM_EMITTING,
     NUM_PREEMPTED,
-    NUM_REQUESTS,
     NUM_RUNNING,
-    OUTPUT,
+    OUTSTANDING,
     PREEMPTED,
     PREEMPTIONS,
-    PROMPT,
     QUERIES,
     QUEUE,
     REFERENCES,
-    REQUEUED,
-    ROOM,
+    REQUEST_WIDTH,
+    REQUESTS_END,
     SEQS,
-    SERVING,
     SHARED,
     SIZE,
     STEP_CONTEXT,
@@ -63,8 +60,9 @@ from advisor.sim.kernel_state import (
     STEP_USED,
     STEP_WAITING,
     TABLE,
+    TABLE_END,
     THRESHOLD,
-    TOKENS,
+    TIMES_PREEMPTED,
     USABLE,
     compiled,
 )
@@ -78,32 +76,52 @@ SOURCE = zlib.crc32(b"".join(Path(__file__).with_name(part).read_bytes() for par
 
 
 @compiled
-def _outstanding(m: Int64, i: int) -> int:
-    count, threshold = m[m[TOKENS] + i] - m[m[COMPUTED] + i], m[THRESHOLD]
-    if 0 < threshold < count:
-        waiting = m[NUM_PREEMPTED] + m[JOINED] - m[ADMITTED]
-        if m[NUM_RUNNING] + waiting > 1:
-            return threshold
-    return count
+def _num_waiting(m: Int64) -> int:
+    return m[NUM_PREEMPTED] + (m[JOINED] - m[ADMITTED]) // REQUEST_WIDTH
+
+
+@compiled
+def _chunk(m: Int64, i: int, budget: int) -> int:
+    """Tokens that the request computes now."""
+    count, threshold = m[i + OUTSTANDING], m[THRESHOLD]
+    if 0 < threshold < count and m[NUM_RUNNING] + _num_waiting(m) > 1:
+        count = threshold
+    return min(count, budget)
 
 
 @compiled
 def _enter(m: Int64, slot: int, i: int, count: int) -> None:
     """The request takes part with `count` tokens; its context includes them already."""
-    context = m[m[COMPUTED] + i]
+    context = m[i + COMPUTED]
     m[STEP_SEQUENCES] += 1
     m[STEP_TOKENS] += count
     m[STEP_CONTEXT] += context
     if count > 1:
         m[STEP_PREFILLS] += 1
         m[STEP_PAIRS] += count * (context - count) + count * (count + 1) // 2
-    if m[m[TOKENS] + i] == m[m[PROMPT] + i]:
+    if m[i + FRESH]:
         m[STEP_PROMPTS] += 1
         m[STEP_PROMPT_TOKENS] += count
-    if context == m[m[TOKENS] + i]:
+    if m[i + OUTSTANDING] == 0:
         m[m[EMITTING] + slot * m[SEQS] + m[m[NUM_EMITTING] + slot]] = i
         m[m[NUM_EMITTING] + slot] += 1
-        m[m[TOKENS] + i] += 1
+        m[i + FRESH] = 0
+        m[i + LEFT] -= 1
+        m[i + OUTSTANDING] = m[i + LEFT] > 0
+
+
+@compiled
+def _preempt_last(m: Int64) -> int:
+    m[NUM_RUNNING] -= 1
+    victim = m[m[QUEUE] + m[NUM_RUNNING]]
+    release(m, victim)
+    m[victim + OUTSTANDING] += m[victim + COMPUTED]
+    m[victim + COMPUTED] = 0
+    m[victim + TIMES_PREEMPTED] += 1
+    m[PREEMPTIONS] += 1
+    m[m[PREEMPTED] + m[NUM_PREEMPTED]] = victim
+    m[NUM_PREEMPTED] += 1
+    return victim
 
 
 @compiled
@@ -113,19 +131,13 @@ def _schedule_running(m: Int64, slot: int) -> bool:
     while position < m[NUM_RUNNING] and m[STEP_TOKENS] < m[BUDGET]:
         i = m[m[QUEUE] + position]
         position += 1
-        if m[m[TOKENS] + i] - m[m[PROMPT] + i] == m[m[OUTPUT] + i]:
+        outstanding = m[i + OUTSTANDING]
+        if outstanding == 0:
             continue
-        count = min(_outstanding(m, i), m[BUDGET] - m[STEP_TOKENS])
-        while not grow(m, i, count):
+        count = 1 if outstanding == 1 else _chunk(m, i, m[BUDGET] - m[STEP_TOKENS])
+        while not (grow_one(m, i) if count == 1 else grow(m, i, count)):
             preempted = True
-            m[NUM_RUNNING] -= 1
-            victim = m[m[QUEUE] + m[NUM_RUNNING]]
-            release(m, victim)
-            m[m[PREEMPTED] + victim] += 1
-            m[PREEMPTIONS] += 1
-            m[m[REQUEUED] + m[NUM_PREEMPTED]] = victim
-            m[NUM_PREEMPTED] += 1
-            if victim == i:
+            if _preempt_last(m) == i:
                 return True
         _enter(m, slot, i, count)
     return preempted
@@ -134,18 +146,18 @@ def _schedule_running(m: Int64, slot: int) -> bool:
 @compiled
 def _cached_prefix(m: Int64, i: int) -> tuple[int, int]:
     """Put found blocks into its table; how many, and how many of them nobody holds."""
-    size, full = m[SIZE], 0
+    full = 0
     if m[CACHING]:
         # What is its own can be found only where it was held before.
-        full = (m[m[TOKENS] + i] - 1) // size
-        full = full if m[m[PREEMPTED] + i] else min(full, m[m[SHARED] + i])
+        full = (m[i + OUTSTANDING] - 1) // m[SIZE]
+        full = full if m[i + TIMES_PREEMPTED] else min(full, m[i + SHARED])
     hits, idle = 0, 0
     while hits < full:
-        block = m[m[SERVING] + key_of(m, i, hits)]
-        if block == 0:
+        block = find(m, i, hits)
+        if block == NULL:
             break
-        m[m[BLOCKS] + m[m[TABLE] + i] + hits] = block
-        idle += m[m[REFERENCES] + block] == 0
+        m[m[i + TABLE] + hits] = block
+        idle += m[block + REFERENCES] == 0
         hits += 1
     return hits, idle
 
@@ -156,36 +168,38 @@ def _admissible(m: Int64, budget: int) -> tuple[int, int]:
     if budget <= 0 or m[NUM_RUNNING] >= m[SEQS]:
         return -1, 0
     if m[NUM_PREEMPTED]:
-        i = m[m[REQUEUED] + m[NUM_PREEMPTED] - 1]
+        i = m[m[PREEMPTED] + m[NUM_PREEMPTED] - 1]
     elif m[ADMITTED] < m[JOINED]:
         i = m[ADMITTED]
     else:
         return -1, 0
-    size = m[SIZE]
+    size, tokens = m[SIZE], m[i + OUTSTANDING]
     hits, idle = _cached_prefix(m, i)
-    if not m[CHUNKED] and m[m[TOKENS] + i] - hits * size > budget:
+    if not m[CHUNKED] and tokens - hits * size > budget:
         return -1, 0
-    if -(-m[m[TOKENS] + i] // size) - hits + idle > m[BLANK] + m[IDLE]:
+    if -(-tokens // size) - hits + idle > m[BLANK] + m[IDLE]:
         return -1, 0
     return i, hits
 
 
 @compiled
 def _admit(m: Int64, i: int, hits: int) -> None:
-    size, first = m[SIZE], m[m[TABLE] + i]
-    for place in range(first, first + hits):
-        block = m[m[BLOCKS] + place]
-        if m[m[REFERENCES] + block] == 0:
+    for place in range(m[i + TABLE], m[i + TABLE] + hits):
+        block = m[place]
+        if m[block + REFERENCES] == 0:
             unlink_idle(m, block)
-        m[m[REFERENCES] + block] += 1
-    m[m[HELD] + i], m[m[ROOM] + i], m[m[COMPUTED] + i] = hits, 0, hits * size
-    if m[m[PREEMPTED] + i] == 0 and m[CACHING]:
-        m[QUERIES] += m[m[TOKENS] + i]
-        m[HITS] += hits * size
+        m[block + REFERENCES] += 1
+    cached = hits * m[SIZE]
+    if m[i + TIMES_PREEMPTED] == 0 and m[CACHING]:
+        m[QUERIES] += m[i + OUTSTANDING]
+        m[HITS] += cached
+    m[i + TABLE_END] = m[i + TABLE] + hits
+    m[i + COMPUTED] = cached
+    m[i + OUTSTANDING] -= cached
     if m[NUM_PREEMPTED]:
         m[NUM_PREEMPTED] -= 1
     else:
-        m[ADMITTED] += 1
+        m[ADMITTED] += REQUEST_WIDTH
     m[m[QUEUE] + m[NUM_RUNNING]] = i
     m[NUM_RUNNING] += 1
 
@@ -202,11 +216,11 @@ def _schedule(m: Int64, slot: int) -> bool:
             if i < 0:
                 break
             _admit(m, i, hits)
-            count = min(_outstanding(m, i), budget)
+            count = _chunk(m, i, budget)
             grow(m, i, count)
             _enter(m, slot, i, count)
     m[STEP_RUNNING] = m[NUM_RUNNING]
-    m[STEP_WAITING] = m[NUM_PREEMPTED] + m[JOINED] - m[ADMITTED]
+    m[STEP_WAITING] = _num_waiting(m)
     m[STEP_USED] = m[USABLE] - m[BLANK] - m[IDLE]
     return m[STEP_TOKENS] > 0
 
@@ -214,17 +228,18 @@ def _schedule(m: Int64, slot: int) -> bool:
 @compiled
 def _complete(m: Int64, slot: int) -> None:
     """Hand out the step's tokens; who has all of them leaves."""
-    at_ns, ended = m[m[ENDS] + slot] + m[EMIT_NS], 0
-    for n in range(m[m[NUM_EMITTING] + slot]):
-        i = m[m[EMITTING] + slot * m[SEQS] + n]
-        m[m[EVENTS] + m[m[EVENT] + i] + m[m[EMITTED] + i]] = at_ns
-        m[m[EMITTED] + i] += 1
-        if m[m[EMITTED] + i] == m[m[OUTPUT] + i]:
+    at_ns, ended, first = m[m[ENDS] + slot] + m[EMIT_NS], False, m[EMITTING] + slot * m[SEQS]
+    for place in range(first, first + m[m[NUM_EMITTING] + slot]):
+        i = m[place]
+        event = m[i + EVENT]
+        m[event] = at_ns
+        m[i + EVENT] = event + 1
+        if event + 1 == m[i + EVENT_END]:
             release(m, i)
-            ended += 1
+            ended = True
     if ended:
         m[NUM_RUNNING] = _keep(m, m[QUEUE], m[NUM_RUNNING])
-        m[NUM_PREEMPTED] = _keep(m, m[REQUEUED], m[NUM_PREEMPTED])
+        m[NUM_PREEMPTED] = _keep(m, m[PREEMPTED], m[NUM_PREEMPTED])
 
 
 @compiled
@@ -233,7 +248,7 @@ def _keep(m: Int64, queue: int, length: int) -> int:
     kept = 0
     for n in range(length):
         i = m[queue + n]
-        if m[m[EMITTED] + i] < m[m[OUTPUT] + i]:
+        if m[i + EVENT] < m[i + EVENT_END]:
             m[queue + kept] = i
             kept += 1
     return kept
@@ -248,14 +263,13 @@ def play(m: Int64, source: int) -> Int64:
     """To the end of the last request; the log, one row a step, or none if it is out of date."""
     if source != SOURCE:
         return np.empty((0, 0), dtype=np.int64)
-    num, depth = m[NUM_REQUESTS], m[DEPTH]
+    end, depth = m[REQUESTS_END], m[DEPTH]
     log = np.empty((1024, LOG_WIDTH), dtype=np.int64)
     clock = free_ns = steps = completed = 0
     while True:
-        while m[JOINED] < num and m[m[ARRIVAL] + m[JOINED]] <= clock:
-            m[JOINED] += 1
-        waiting = m[NUM_PREEMPTED] + m[JOINED] - m[ADMITTED]
-        if steps - completed < depth and m[NUM_RUNNING] + waiting:
+        while m[JOINED] < end and m[m[JOINED] + ARRIVAL] <= clock:
+            m[JOINED] += REQUEST_WIDTH
+        if steps - completed < depth and m[NUM_RUNNING] + _num_waiting(m):
             if _schedule(m, steps % depth):
                 free_ns = start(m, steps, max(clock, free_ns))
                 if steps == len(log):
@@ -265,9 +279,9 @@ def play(m: Int64, source: int) -> Int64:
                 if steps - completed < depth:
                     continue
         elif steps == completed:
-            if m[JOINED] == num:
+            if m[JOINED] == end:
                 return log[:steps]
-            clock = m[m[ARRIVAL] + m[JOINED]]
+            clock = m[m[JOINED] + ARRIVAL]
             continue
         clock = max(clock, m[m[ENDS] + completed % depth])
         _complete(m, completed % depth)

@@ -4,26 +4,27 @@ from advisor.sim.kernel_state import (
     BLANK,
     BLANKS,
     BLOCK_TOKENS,
-    BLOCKS,
     CACHING,
     COMPUTED,
-    HELD,
     ID_START,
     IDLE,
     IDS,
     KEY,
+    KEYS,
     LAST_COPY,
-    LATEST,
     NEWER,
     NEXT_COPY,
+    NULL,
     OLDER,
+    OUTSTANDING,
     OWN,
+    OWN_KEYS,
     REFERENCES,
     ROOM,
-    SERVING,
     SHARED,
     SIZE,
     TABLE,
+    TABLE_END,
     compiled,
 )
 from advisor.terms.traces import Int64
@@ -32,34 +33,50 @@ from advisor.terms.traces import Int64
 @compiled
 def key_of(m: Int64, i: int, slot: int) -> int:
     """Names the content of a full block: equal where all tokens up to its end are."""
-    if slot >= m[m[SHARED] + i]:
-        return m[m[OWN] + i] + slot
+    if slot >= m[i + SHARED]:
+        return m[i + OWN] + slot
     size, each = m[SIZE], m[BLOCK_TOKENS]
     part = ((slot + 1) * size - 1) // each
-    return m[m[IDS] + m[m[ID_START] + i] + part] * (-(-each // size)) + slot - part * each // size
+    place = m[m[IDS] + m[i + ID_START] + part] * (-(-each // size)) + slot - part * each // size
+    return m[KEYS] + 2 * place
+
+
+@compiled
+def find(m: Int64, i: int, slot: int) -> int:
+    """The block with the content of one of a request's; NULL for none."""
+    key = key_of(m, i, slot)
+    if key < OWN_KEYS:
+        return m[key]
+    # Its own block, let go when it was preempted, if nobody took it since.
+    block = m[m[i + TABLE] + slot]
+    return block if m[block + KEY] == key else NULL
 
 
 @compiled
 def unlink_idle(m: Int64, block: int) -> None:
-    older, newer = m[m[OLDER] + block], m[m[NEWER] + block]
-    m[m[NEWER] + older] = newer
-    m[m[OLDER] + newer] = older
+    """Out of the free queue."""
+    older, newer = m[block + OLDER], m[block + NEWER]
+    m[older + NEWER] = newer
+    m[newer + OLDER] = older
     m[IDLE] -= 1
 
 
 @compiled
 def _forget(m: Int64, block: int) -> None:
     """Its content can be found in it no more; the next copy serves, if it did."""
-    key, before, after = m[m[KEY] + block], m[m[LAST_COPY] + block], m[m[NEXT_COPY] + block]
-    if before:
-        m[m[NEXT_COPY] + before] = after
+    key = m[block + KEY]
+    m[block + KEY] = -1
+    if key >= OWN_KEYS:
+        return
+    before, after = m[block + LAST_COPY], m[block + NEXT_COPY]
+    if before != NULL:
+        m[before + NEXT_COPY] = after
     else:
-        m[m[SERVING] + key] = after
-    if after:
-        m[m[LAST_COPY] + after] = before
+        m[key] = after
+    if after != NULL:
+        m[after + LAST_COPY] = before
     else:
-        m[m[LATEST] + key] = before
-    m[m[KEY] + block] = -1
+        m[key + 1] = before
 
 
 @compiled
@@ -69,75 +86,85 @@ def _take(m: Int64, i: int) -> None:
         m[BLANK] -= 1
         block = m[m[BLANKS] + m[BLANK]]
     else:
-        block = m[m[NEWER] + 0]
+        block = m[NULL + NEWER]
         unlink_idle(m, block)
         _forget(m, block)
-    m[m[REFERENCES] + block] = 1
-    m[m[BLOCKS] + m[m[TABLE] + i] + m[m[HELD] + i]] = block
-    m[m[HELD] + i] += 1
+    m[block + REFERENCES] = 1
+    m[m[i + TABLE_END]] = block
+    m[i + TABLE_END] += 1
 
 
 @compiled
 def _name(m: Int64, i: int, slot: int) -> None:
     """A block is full now and its content can be found."""
-    block, key = m[m[BLOCKS] + m[m[TABLE] + i] + slot], key_of(m, i, slot)
-    latest = m[m[LATEST] + key]
-    m[m[KEY] + block] = key
-    m[m[LAST_COPY] + block] = latest
-    m[m[NEXT_COPY] + block] = 0
-    m[m[LATEST] + key] = block
-    if latest:
-        m[m[NEXT_COPY] + latest] = block
+    block, key = m[m[i + TABLE] + slot], key_of(m, i, slot)
+    m[block + KEY] = key
+    if key >= OWN_KEYS:
+        return
+    latest = m[key + 1]
+    m[block + LAST_COPY] = latest
+    m[block + NEXT_COPY] = NULL
+    m[key + 1] = block
+    if latest != NULL:
+        m[latest + NEXT_COPY] = block
     else:
-        m[m[SERVING] + key] = block
+        m[key] = block
 
 
 @compiled
 def release(m: Int64, i: int) -> None:
-    """Last block first, so heads of prefixes live longest."""
-    first = m[m[TABLE] + i]
-    for place in range(first + m[m[HELD] + i] - 1, first - 1, -1):
-        block = m[m[BLOCKS] + place]
-        m[m[REFERENCES] + block] -= 1
-        if m[m[REFERENCES] + block]:
+    """Let go of all blocks, last first, so heads of prefixes live longest."""
+    latest = m[NULL + OLDER]
+    for place in range(m[i + TABLE_END] - 1, m[i + TABLE] - 1, -1):
+        block = m[place]
+        m[block + REFERENCES] -= 1
+        if m[block + REFERENCES]:
             continue
-        if m[m[KEY] + block] < 0:
+        if m[block + KEY] < 0:
             m[m[BLANKS] + m[BLANK]] = block
             m[BLANK] += 1
         else:
-            latest = m[m[OLDER] + 0]
-            m[m[OLDER] + block] = latest
-            m[m[NEWER] + block] = 0
-            m[m[NEWER] + latest] = block
-            m[m[OLDER] + 0] = block
+            m[block + OLDER] = latest
+            m[latest + NEWER] = block
             m[IDLE] += 1
-    m[m[HELD] + i] = m[m[ROOM] + i] = m[m[COMPUTED] + i] = 0
+            latest = block
+    m[latest + NEWER] = NULL
+    m[NULL + OLDER] = latest
+    m[i + TABLE_END] = m[i + TABLE]
+    m[i + ROOM] = 0
 
 
 @compiled
 def grow(m: Int64, i: int, count: int) -> bool:
     """Advance by `count` tokens and hold the blocks for them; False when the pool has none."""
-    size, caching = m[SIZE], m[CACHING]
-    if count == 1:
-        if m[m[ROOM] + i] == 0:
-            if m[BLANK] + m[IDLE] == 0:
-                return False
-            _take(m, i)
-            m[m[ROOM] + i] = size
-        m[m[ROOM] + i] -= 1
-        m[m[COMPUTED] + i] += 1
-        if m[m[ROOM] + i] == 0 and caching:
-            _name(m, i, m[m[HELD] + i] - 1)
-        return True
-    missing = max(0, -(-(count - m[m[ROOM] + i]) // size))
+    size = m[SIZE]
+    missing = max(0, -(-(count - m[i + ROOM]) // size))
     if missing > m[BLANK] + m[IDLE]:
         return False
     for _ in range(missing):
         _take(m, i)
-    before = m[m[COMPUTED] + i]
-    m[m[ROOM] + i] += missing * size - count
-    m[m[COMPUTED] + i] = before + count
-    if caching:
+    before = m[i + COMPUTED]
+    m[i + ROOM] += missing * size - count
+    m[i + COMPUTED] = before + count
+    m[i + OUTSTANDING] -= count
+    if m[CACHING]:
         for slot in range(before // size, (before + count) // size):
             _name(m, i, slot)
+    return True
+
+
+@compiled
+def grow_one(m: Int64, i: int) -> bool:
+    """The same for one token, which most requests compute in most steps."""
+    room = m[i + ROOM]
+    if room == 0:
+        if m[BLANK] + m[IDLE] == 0:
+            return False
+        _take(m, i)
+        room = m[SIZE]
+    m[i + ROOM] = room - 1
+    m[i + COMPUTED] += 1
+    m[i + OUTSTANDING] -= 1
+    if room == 1 and m[CACHING]:
+        _name(m, i, m[i + TABLE_END] - m[i + TABLE] - 1)
     return True

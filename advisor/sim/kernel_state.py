@@ -1,7 +1,8 @@
 """What the compiled form works on: one flat int64 array `m`, and names for places in it.
 
-A scalar stands at `m[NAME]`; row i of a column at `m[m[NAME] + i]`, for at `m[NAME]` stands where
-the column begins. One array, because handing many to every helper costs more than the helpers.
+A scalar stands at `m[NAME]`. Requests and blocks are records, known by where they begin: field
+NAME of request `i` stands at `m[i + NAME]`. One array, because handing many to every helper costs
+more than the helpers do.
 """
 
 from collections.abc import Callable
@@ -17,33 +18,38 @@ _F = TypeVar("_F", bound=Callable[..., Any])
  LOG_WIDTH) = range(13)  # fmt: skip
 
 # Limits, and the cost in the order of `CostModel.as_integers`.
-(BUDGET, SEQS, SIZE, USABLE, CACHING, CHUNKED, THRESHOLD, BLOCK_TOKENS, NUM_REQUESTS, NUM_WEIGHTS,
- NUM_FACTORS, COST) = range(12, 24)  # fmt: skip
+(BUDGET, SEQS, SIZE, USABLE, CACHING, CHUNKED, THRESHOLD, BLOCK_TOKENS, NUM_WEIGHTS, NUM_FACTORS,
+ COST) = range(12, 23)  # fmt: skip
 (TOKEN_FS, CONTEXT_FS, PAIR_FS, PREFILL_FS, FIXED_FS, SEQUENCE_FS, REDUCE_FS, LAUNCH_FS, GRAPH,
  HOST_FS, HOST_SEQUENCE_FS, DEPTH, EMIT_NS, COST_END) = range(COST, COST + 14)  # fmt: skip
 
-# Counters: free blocks without and with content; requests running, preempted and waiting,
-# admitted for the first time, arrived; what vLLM exports.
-(BLANK, IDLE, NUM_RUNNING, NUM_PREEMPTED, ADMITTED, JOINED, PREEMPTIONS, QUERIES, HITS,
- COUNTERS_END) = range(COST_END, COST_END + 10)  # fmt: skip
+# Counters: free blocks without and with content; requests running, preempted and waiting; what
+# vLLM exports. The next request to be admitted for the first time, and the next to arrive.
+(BLANK, IDLE, NUM_RUNNING, NUM_PREEMPTED, PREEMPTIONS, QUERIES, HITS, ADMITTED,
+ JOINED) = range(COST_END, COST_END + 9)  # fmt: skip
 
-# Columns of requests, in order of arrival. The content of block j of the first SHARED has a key by
-# its id, that of others the key OWN + j. TABLE and EVENT: where its part of BLOCKS and of EVENTS
-# begins. ROOM: tokens that the last block it holds can still take.
-(ARRIVAL, PROMPT, OUTPUT, ID_START, SHARED, OWN, TABLE, EVENT, TOKENS, COMPUTED, ROOM, HELD,
- EMITTED, PREEMPTED, REQUESTS_END) = range(COUNTERS_END, COUNTERS_END + 15)  # fmt: skip
+# Where parts of `m` begin: records of requests in order of arrival, and their end; ids; for each
+# key of an id the block that serves and its latest copy; block tables; times of tokens. Stacks:
+# blank blocks; preempted requests, the next to be admitted last. Running requests in order of
+# admission. By batch in flight: who gets a token from it (SEQS places each), how many, its end.
+(REQUESTS, REQUESTS_END, IDS, KEYS, TABLES, EVENTS, BLANKS, PREEMPTED, QUEUE, EMITTING,
+ NUM_EMITTING, ENDS, WEIGHTS_FS, FACTORS, NULL) = range(JOINED + 1, JOINED + 16)  # fmt: skip
 
-# Columns of blocks; 0 is the null block and stands for none. Idle ones are linked in a ring, from
-# the one longest idle (NEWER of 0) to the latest (OLDER of 0); blocks with one key from the one
-# that serves to the latest copy. BLANKS is a stack.
-(REFERENCES, KEY, OLDER, NEWER, NEXT_COPY, LAST_COPY, BLANKS,
- BLOCKS_END) = range(REQUESTS_END, REQUESTS_END + 8)  # fmt: skip
+# A block. Idle ones are linked in a ring over NULL, which also stands for none: from the one
+# longest idle (its NEWER) to the latest (its OLDER). Blocks with one key are linked from the one
+# that serves to the latest copy. KEY is where its entry in KEYS stands, a number at or beyond
+# OWN_KEYS when nobody but its request can find it, or -1.
+(REFERENCES, KEY, OLDER, NEWER, NEXT_COPY, LAST_COPY, BLOCK_WIDTH) = range(7)
+OWN_KEYS = 1 << 40
+HEADER = NULL + BLOCK_WIDTH
 
-# By key: the block that serves, and its latest copy. Queues: running in order of admission;
-# preempted, the next to be admitted last. By batch in flight: who gets a token from it (SEQS
-# places each), how many, when it ends.
-(SERVING, LATEST, IDS, BLOCKS, EVENTS, QUEUE, REQUEUED, EMITTING, NUM_EMITTING, ENDS, WEIGHTS_FS,
- FACTORS, HEADER) = range(BLOCKS_END, BLOCKS_END + 13)  # fmt: skip
+# A request. COMPUTED tokens are in the cache, OUTSTANDING ones are not and could be computed: 0
+# once its last token is on its way. LEFT: output tokens not on their way yet. ROOM: what its last
+# block can still take. FRESH: 1 until its first token is on its way. Content of its first SHARED
+# blocks has keys by its ids, of block j behind them OWN + j. TABLE and TABLE_END hold its blocks;
+# EVENT is where its next token's time goes, EVENT_END where they end.
+(ARRIVAL, OUTSTANDING, COMPUTED, LEFT, ROOM, FRESH, EVENT, EVENT_END, TABLE, TABLE_END, SHARED,
+ ID_START, OWN, TIMES_PREEMPTED, REQUEST_WIDTH) = range(15)  # fmt: skip
 
 
 def compiled(function: _F) -> _F:
