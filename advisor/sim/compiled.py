@@ -35,7 +35,7 @@ def warm() -> None:
     column = np.ones(1, dtype=np.int64)
     offsets, no_ids = np.zeros(2, dtype=np.int64), np.zeros(0, dtype=np.int64)
     load = Load(0 * column, column, column, column > 0, offsets, no_ids, 0, 16)
-    cost = CostModel((0,), 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0)
+    cost = CostModel((0,), 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, column)
     play(load, Served.of(load, 2, 0), Limits(1, 1, 16, 2), cost)
 
 

@@ -60,7 +60,7 @@ def decode_ceiling(hardware: Hardware, weight_bytes: float) -> float:
     return hardware.bandwidth_bytes_per_s / weight_bytes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class CostModel:
     """Coefficients of one launch; in femtoseconds unless the name says otherwise."""
 
@@ -93,8 +93,8 @@ class CostModel:
     #: until the scheduler sees a request, and from the end of a step to the client
     ingest_ns: int
     emit_ns: int
-    #: what each step's time is multiplied by, in millionths, in turns
-    factors: tuple[int, ...] = (_PER_MILLION,)
+    #: int64: what each step's time is multiplied by, in millionths, in turns
+    factors: Int64
 
     @classmethod
     def of(cls, config: EngineConfig, seed: int = 0) -> "CostModel":
@@ -148,7 +148,7 @@ class CostModel:
         if tokens > self.largest_graph:
             others += self.launch_fs
         exact_ns = (roofline + attention + others) // _FS_PER_NS
-        return exact_ns * self.factors[step % len(self.factors)] // _PER_MILLION
+        return exact_ns * int(self.factors[step % len(self.factors)]) // _PER_MILLION
 
     def cycle_ns(self, busy_ns: int, sequences: int) -> int:
         """From the start of a step of `busy_ns` to the earliest start of the next, in ns."""
@@ -191,10 +191,16 @@ def _fs(seconds: float) -> int:
     return round(seconds * _FS_PER_S)
 
 
-def _factors(seed: int) -> tuple[int, ...]:
+def no_noise() -> Int64:
+    """Factors for step times exactly as modelled."""
+    return np.array([_PER_MILLION], dtype=np.int64)
+
+
+def _factors(seed: int) -> Int64:
     drift = random.Random(f"launch {seed}").gauss(0, LAUNCH_SPREAD)
     noise = np.random.default_rng([seed, 1]).normal(drift, STEP_SPREAD, _NUM_FACTORS)
-    return tuple((np.exp(noise) * _PER_MILLION).astype(np.int64).tolist())
+    factors: Int64 = (np.exp(noise) * _PER_MILLION).astype(np.int64)
+    return factors
 
 
 def _weight_seconds(config: EngineConfig) -> list[float]:

@@ -12,15 +12,13 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numba import njit
 
+from advisor.sim.kernel_admit import admissible, admit, num_waiting
 from advisor.sim.kernel_cost import start
-from advisor.sim.kernel_pool import find, grow, grow_one, release, unlink_idle
+from advisor.sim.kernel_pool import grow, grow_one, release
 from advisor.sim.kernel_state import (
-    ADMITTED,
     ARRIVAL,
     BLANK,
     BUDGET,
-    CACHING,
-    CHUNKED,
     COMPUTED,
     DEPTH,
     EMIT_NS,
@@ -29,26 +27,21 @@ from advisor.sim.kernel_state import (
     EVENT,
     EVENT_END,
     FRESH,
-    HITS,
     IDLE,
     JOINED,
     LEFT,
     LOG_WIDTH,
-    NULL,
     NUM_EMITTING,
     NUM_PREEMPTED,
     NUM_RUNNING,
     OUTSTANDING,
     PREEMPTED,
     PREEMPTIONS,
-    QUERIES,
     QUEUE,
-    REFERENCES,
     REQUEST_WIDTH,
     REQUESTS_END,
+    ROOM,
     SEQS,
-    SHARED,
-    SIZE,
     STEP_CONTEXT,
     STEP_PAIRS,
     STEP_PREFILLS,
@@ -59,8 +52,6 @@ from advisor.sim.kernel_state import (
     STEP_TOKENS,
     STEP_USED,
     STEP_WAITING,
-    TABLE,
-    TABLE_END,
     THRESHOLD,
     TIMES_PREEMPTED,
     USABLE,
@@ -70,21 +61,22 @@ from advisor.terms.traces import Int64
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-_PARTS = ("kernel.py", "kernel_cost.py", "kernel_pool.py", "kernel_state.py")
+_PARTS = (
+    "kernel.py",
+    "kernel_admit.py",
+    "kernel_cost.py",
+    "kernel_pool.py",
+    "kernel_state.py",
+)
 #: of the text of the compiled files; a constant inside the compiled code
 SOURCE = zlib.crc32(b"".join(Path(__file__).with_name(part).read_bytes() for part in _PARTS))
-
-
-@compiled
-def _num_waiting(m: Int64) -> int:
-    return m[NUM_PREEMPTED] + (m[JOINED] - m[ADMITTED]) // REQUEST_WIDTH
 
 
 @compiled
 def _chunk(m: Int64, i: int, budget: int) -> int:
     """Tokens that the request computes now."""
     count, threshold = m[i + OUTSTANDING], m[THRESHOLD]
-    if 0 < threshold < count and m[NUM_RUNNING] + _num_waiting(m) > 1:
+    if 0 < threshold < count and m[NUM_RUNNING] + num_waiting(m) > 1:
         count = threshold
     return min(count, budget)
 
@@ -129,13 +121,16 @@ def _schedule_running(m: Int64, slot: int) -> bool:
     """In admission order; whether any was preempted."""
     position, preempted = 0, False
     while position < m[NUM_RUNNING] and m[STEP_TOKENS] < m[BUDGET]:
+        position = _schedule_decodes(m, slot, position)
+        if position == m[NUM_RUNNING] or m[STEP_TOKENS] == m[BUDGET]:
+            break
         i = m[m[QUEUE] + position]
         position += 1
-        outstanding = m[i + OUTSTANDING]
-        if outstanding == 0:
+        if m[i + OUTSTANDING] == 0:
+            # Its last token is on its way.
             continue
-        count = 1 if outstanding == 1 else _chunk(m, i, m[BUDGET] - m[STEP_TOKENS])
-        while not (grow_one(m, i) if count == 1 else grow(m, i, count)):
+        count = _chunk(m, i, m[BUDGET] - m[STEP_TOKENS])
+        while not grow(m, i, count):
             preempted = True
             if _preempt_last(m) == i:
                 return True
@@ -144,83 +139,64 @@ def _schedule_running(m: Int64, slot: int) -> bool:
 
 
 @compiled
-def _cached_prefix(m: Int64, i: int) -> tuple[int, int]:
-    """Put found blocks into its table; how many, and how many of them nobody holds."""
-    full = 0
-    if m[CACHING]:
-        # What is its own can be found only where it was held before.
-        full = (m[i + OUTSTANDING] - 1) // m[SIZE]
-        full = full if m[i + TIMES_PREEMPTED] else min(full, m[i + SHARED])
-    hits, idle = 0, 0
-    while hits < full:
-        block = find(m, i, hits)
-        if block == NULL:
+def _schedule_decodes(m: Int64, slot: int, position: int) -> int:
+    """Those from a position on that compute one token, up to one that is different.
+
+    What `_enter` does for each is here done for all, as most of the time goes here.
+    """
+    first = m[m[NUM_EMITTING] + slot]
+    emitting = m[EMITTING] + slot * m[SEQS] + first - position
+    last = min(m[NUM_RUNNING], position + m[BUDGET] - m[STEP_TOKENS])
+    queue, context, skipped = m[QUEUE], 0, 0
+    start = position
+    while position < last:
+        i = m[queue + position]
+        outstanding = m[i + OUTSTANDING]
+        if outstanding != 1 or m[i + FRESH]:
+            if outstanding == 0:
+                skipped += 1
+                position += 1
+                continue
             break
-        m[m[i + TABLE] + hits] = block
-        idle += m[block + REFERENCES] == 0
-        hits += 1
-    return hits, idle
-
-
-@compiled
-def _admissible(m: Int64, budget: int) -> tuple[int, int]:
-    """The head of the queue, if it can be admitted, else -1; with how many cached blocks."""
-    if budget <= 0 or m[NUM_RUNNING] >= m[SEQS]:
-        return -1, 0
-    if m[NUM_PREEMPTED]:
-        i = m[m[PREEMPTED] + m[NUM_PREEMPTED] - 1]
-    elif m[ADMITTED] < m[JOINED]:
-        i = m[ADMITTED]
-    else:
-        return -1, 0
-    size, tokens = m[SIZE], m[i + OUTSTANDING]
-    hits, idle = _cached_prefix(m, i)
-    if not m[CHUNKED] and tokens - hits * size > budget:
-        return -1, 0
-    if -(-tokens // size) - hits + idle > m[BLANK] + m[IDLE]:
-        return -1, 0
-    return i, hits
-
-
-@compiled
-def _admit(m: Int64, i: int, hits: int) -> None:
-    for place in range(m[i + TABLE], m[i + TABLE] + hits):
-        block = m[place]
-        if m[block + REFERENCES] == 0:
-            unlink_idle(m, block)
-        m[block + REFERENCES] += 1
-    cached = hits * m[SIZE]
-    if m[i + TIMES_PREEMPTED] == 0 and m[CACHING]:
-        m[QUERIES] += m[i + OUTSTANDING]
-        m[HITS] += cached
-    m[i + TABLE_END] = m[i + TABLE] + hits
-    m[i + COMPUTED] = cached
-    m[i + OUTSTANDING] -= cached
-    if m[NUM_PREEMPTED]:
-        m[NUM_PREEMPTED] -= 1
-    else:
-        m[ADMITTED] += REQUEST_WIDTH
-    m[m[QUEUE] + m[NUM_RUNNING]] = i
-    m[NUM_RUNNING] += 1
+        room = m[i + ROOM]
+        if room <= 1:
+            if not grow_one(m, i):
+                break
+        else:
+            m[i + ROOM] = room - 1
+            m[i + COMPUTED] += 1
+        context += m[i + COMPUTED]
+        left = m[i + LEFT] - 1
+        m[i + LEFT] = left
+        m[i + OUTSTANDING] = left > 0
+        m[emitting + position - skipped] = i
+        position += 1
+    count = position - start - skipped
+    m[m[NUM_EMITTING] + slot] = first + count
+    m[STEP_SEQUENCES] += count
+    m[STEP_TOKENS] += count
+    m[STEP_CONTEXT] += context
+    return position
 
 
 @compiled
 def _schedule(m: Int64, slot: int) -> bool:
     """Choose the next step's requests; False when there is nothing to compute."""
-    m[:LOG_WIDTH] = 0
+    for place in range(LOG_WIDTH):
+        m[place] = 0
     m[m[NUM_EMITTING] + slot] = 0
     if not _schedule_running(m, slot):
         while True:
             budget = m[BUDGET] - m[STEP_TOKENS]
-            i, hits = _admissible(m, budget)
+            i, hits = admissible(m, budget)
             if i < 0:
                 break
-            _admit(m, i, hits)
+            admit(m, i, hits)
             count = _chunk(m, i, budget)
             grow(m, i, count)
             _enter(m, slot, i, count)
     m[STEP_RUNNING] = m[NUM_RUNNING]
-    m[STEP_WAITING] = _num_waiting(m)
+    m[STEP_WAITING] = num_waiting(m)
     m[STEP_USED] = m[USABLE] - m[BLANK] - m[IDLE]
     return m[STEP_TOKENS] > 0
 
@@ -254,6 +230,16 @@ def _keep(m: Int64, queue: int, length: int) -> int:
     return kept
 
 
+@compiled
+def _logged(m: Int64, log: Int64, step: int) -> Int64:
+    """The log with the step just started, a longer one when it was full."""
+    if step == len(log):
+        log = np.concatenate((log, np.empty_like(log)))
+    for place in range(LOG_WIDTH):
+        log[step, place] = m[place]
+    return log
+
+
 def _cached(function: _F) -> _F:
     return cast(_F, njit(cache=True, error_model="numpy")(function))
 
@@ -269,12 +255,10 @@ def play(m: Int64, source: int) -> Int64:
     while True:
         while m[JOINED] < end and m[m[JOINED] + ARRIVAL] <= clock:
             m[JOINED] += REQUEST_WIDTH
-        if steps - completed < depth and m[NUM_RUNNING] + _num_waiting(m):
+        if steps - completed < depth and m[NUM_RUNNING] + num_waiting(m):
             if _schedule(m, steps % depth):
                 free_ns = start(m, steps, max(clock, free_ns))
-                if steps == len(log):
-                    log = np.concatenate((log, np.empty_like(log)))
-                log[steps] = m[:LOG_WIDTH]
+                log = _logged(m, log, steps)
                 steps += 1
                 if steps - completed < depth:
                     continue

@@ -1,6 +1,7 @@
 """The shapes of decoder-only transformers, and the bytes that follow from them."""
 
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -107,6 +108,20 @@ _BUILT_IN = {
         ModelShape("qwen2.5-7b", 28, 3584, 18944, 28, 4, 128, 152064, False, 32768),
         ModelShape("qwen2.5-32b", 64, 5120, 27648, 40, 8, 128, 152064, False, 32768),
         ModelShape("mistral-7b", 32, 4096, 14336, 32, 8, 128, 32768, False, 32768),
+        ModelShape(
+            *("mixtral-8x7b", 32, 4096, 14336, 32, 8, 128, 32000, False, 32768),
+            experts=8,
+            experts_per_token=2,
+            expert_intermediate=14336,
+            sparse_layers=32,
+        ),
+        ModelShape(
+            *("qwen3-30b-a3b", 48, 2048, 6144, 32, 4, 128, 151936, False, 40960),
+            experts=128,
+            experts_per_token=8,
+            expert_intermediate=768,
+            sparse_layers=48,
+        ),
     )
 }
 
@@ -145,12 +160,6 @@ def _read(name: str, path: Path) -> ModelShape:
         raise InputError(f"model {name!r}: cannot read {path}: {exc}") from exc
     if not isinstance(config, dict):
         raise InputError(f"model {name!r}: {path} is not a JSON object")
-    beyond = next((key for key in _NOT_MODELLED if config.get(key)), None)
-    if beyond is not None:
-        raise InputError(
-            f"model {name!r}: {path}: {beyond} is {config[beyond]!r}; the simulator models dense "
-            "transformers with grouped-query attention only"
-        )
 
     def size(key: str, default: int | None = None) -> int:
         value = config.get(key, default)
@@ -160,6 +169,12 @@ def _read(name: str, path: Path) -> ModelShape:
             )
         return value
 
+    beyond = next((key for key in _NOT_MODELLED if config.get(key)), None)
+    if beyond is not None:
+        raise InputError(
+            f"model {name!r}: {path}: {beyond} is {config[beyond]!r}; the simulator models "
+            "attention with grouped key-value heads only"
+        )
     heads = size("num_attention_heads")
     method, each = _quantization(name, path, config.get("quantization_config"))
     return ModelShape(
@@ -167,6 +182,7 @@ def _read(name: str, path: Path) -> ModelShape:
         layers=size("num_hidden_layers"),
         hidden=size("hidden_size"),
         intermediate=size("intermediate_size"),
+        **_experts(config, size),
         heads=heads,
         kv_heads=size("num_key_value_heads", heads),
         head_dim=size("head_dim", size("hidden_size") // heads),
@@ -179,9 +195,38 @@ def _read(name: str, path: Path) -> ModelShape:
     )
 
 
-#: Keys of mixtures of experts (Mixtral, Qwen, DeepSeek) and of latent attention: read as a dense
-#: model their weights, or their KV cache, would be wrong by a factor.
-_NOT_MODELLED = ("num_local_experts", "num_experts", "n_routed_experts", "kv_lora_rank")
+#: Keys of latent attention and of state-space layers: their KV cache would be wrong by a factor.
+_NOT_MODELLED = ("kv_lora_rank", "mamba_d_state", "linear_num_key_heads")
+#: Key with the number of experts, by family: Mixtral and its kin, Qwen, DeepSeek and its kin.
+_EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
+
+
+def _experts(config: Mapping[str, object], size: Callable[..., int]) -> dict[str, int]:
+    """Fields of a mixture of experts; none for a dense model.
+
+    Mixtral gives one MLP size for all; Qwen and others give the experts' apart, and may leave some
+    layers dense: `decoder_sparse_step`, `mlp_only_layers`, `first_k_dense_replace`.
+    """
+    key = next((key for key in _EXPERTS if config.get(key)), None)
+    if key is None:
+        return {}
+    layers, every = size("num_hidden_layers"), size("decoder_sparse_step", 1)
+    only = config.get("mlp_only_layers")
+    first_dense = size("first_k_dense_replace") if config.get("first_k_dense_replace") else 0
+    dense = {*(only if isinstance(only, list) else ()), *range(first_dense)}
+    each = size("moe_intermediate_size", size("intermediate_size"))
+    shared = 0
+    if config.get("shared_expert_intermediate_size"):
+        shared = size("shared_expert_intermediate_size")
+    elif config.get("n_shared_experts"):
+        shared = size("n_shared_experts") * each
+    return {
+        "experts": size(key),
+        "experts_per_token": size("num_experts_per_tok"),
+        "expert_intermediate": each,
+        "shared_intermediate": shared,
+        "sparse_layers": sum((i + 1) % every == 0 and i not in dense for i in range(layers)),
+    }
 
 
 def _quantization(name: str, path: Path, found: object) -> tuple[str | None, float | None]:

@@ -72,7 +72,7 @@ def test_quantised_checkpoint_keeps_its_embeddings_plain(tmp_path: Path) -> None
         ({"num_hidden_layers": None}, "num_hidden_layers is None"),
         ({"quantization_config": {"quant_method": "new"}}, "quant_method 'new' is not modelled"),
         ({"quantization_config": "awq"}, "quant_method None is not modelled"),
-        ({"num_local_experts": 8}, "num_local_experts is 8; the simulator models dense"),
+        ({"num_local_experts": 8}, "num_experts_per_tok is None, expected an integer"),
         ({"kv_lora_rank": 512}, "kv_lora_rank is 512"),
     ],
 )
