@@ -53,9 +53,7 @@ class Run:
         """What a client saw. Raises InputError for a replay that was void."""
         if outcome not in _USABLE:
             usable = ", ".join(sorted(_USABLE))
-            raise InputError(
-                f"calibration: replay outcome {outcome} is not usable; one of {usable}"
-            )
+            raise InputError(f"calibration: replay outcome is {outcome}; expected one of {usable}")
         used = (traces.status == RequestStatus.OK) & (np.diff(traces.event_offsets) > 0)
         first = np.zeros(len(load), dtype=np.int64)
         first[used] = traces.event_ns[traces.event_offsets[:-1][used]]

@@ -43,7 +43,7 @@ class Fit:
         return ends[0], ends[1]
 
     def draw(self, count: int, seed: int, more_spread: float = 0.0) -> list[Constants]:
-        """Constants that are as likely, for bands; `more_spread` widens every one, in its units."""
+        """Constants that are as likely, for bands; `more_spread` widens each, in its units."""
         rng = np.random.default_rng(seed)
         covariance = self.covariance + more_spread**2 * np.eye(len(self.vector))
         low, high = self.free.bounds

@@ -20,9 +20,7 @@ _FS_PER_NS = 1e6
 def fit_steps(relived: Relived, config: EngineConfig) -> Fit:
     """Constants that explain the steps of one launch. Raises InputError without any step."""
     if relived.steps == 0:
-        raise InputError(
-            "calibration: the log has 0 steps that can be followed; expected 1 or more"
-        )
+        raise InputError("calibration: 0 steps of the log can be followed; expected 1 or more")
     cost = replace(CostModel.of(config), factors=no_noise())
     logged = relived.composition[:, 5] > 0
     composition, elapsed = relived.composition[logged], relived.composition[logged, 5]
