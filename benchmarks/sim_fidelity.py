@@ -66,11 +66,11 @@ def read(path: Path, config: EngineConfig) -> Run:
         return np.array([round((row[name] - start) * 1e9) for row in rows], dtype=np.int64)
 
     at, offsets = stamps("queued_ts"), np.zeros(len(rows) + 1, dtype=np.int64)
-    lengths = (
+    prompt, output = (
         np.array([row[name] for row in rows], dtype=np.int64)
         for name in ("input_toks", "output_toks")
     )
-    load = Load(at, *lengths, at >= 0, offsets, offsets[:0], 0, 16)
+    load = Load(at, prompt, output, at >= 0, offsets, offsets[:0], 0, 16)
     half = np.arange(len(rows)) < len(rows) // 2
     return Run(config, load, stamps("first_token_ts"), stamps("last_token_ts"), half, True)
 

@@ -52,8 +52,11 @@ def parse_iterations(lines: Iterable[str]) -> Iterator[LoggedStep]:
         expected = index + 1
         step = LoggedStep(
             index,
-            *(int(found[name]) for name in ("cr", "ct", "gr", "gt")),
-            round(float(found["ms"]) * 1e6),
+            context_requests=int(found["cr"]),
+            context_tokens=int(found["ct"]),
+            generation_requests=int(found["gr"]),
+            generation_tokens=int(found["gt"]),
+            elapsed_ns=round(float(found["ms"]) * 1e6),
         )
         if step.context_requests + step.generation_requests:
             yield step

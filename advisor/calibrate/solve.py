@@ -70,17 +70,18 @@ def solve(
         least_squares(
             weighted,
             free.start + offset * _start_of(free),
-            diff_step=_STEP,
+            diff_step=[_STEP] * len(free.start),
             bounds=free.bounds,
             max_nfev=60,
         )
         for offset in _STARTS
     ]
     best = min(found, key=lambda each: float(each.cost))
-    count = len(best.fun) - len(free.start)
+    remaining, jacobian = np.asarray(best.fun), np.asarray(best.jac)
+    count = len(remaining) - len(free.start)
     # Residuals larger than expected say that the model or the spread is wrong: it widens.
-    scale = max(1.0, float(best.fun[:count] @ best.fun[:count]) / max(count, 1))
-    information = best.jac[:count].T @ best.jac[:count] / scale + np.eye(len(free.start))
+    scale = max(1.0, float(remaining[:count] @ remaining[:count]) / max(count, 1))
+    information = jacobian[:count].T @ jacobian[:count] / scale + np.eye(len(free.start))
     return Fit(
         free=free,
         vector=best.x,

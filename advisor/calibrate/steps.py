@@ -46,4 +46,5 @@ def steps_ns(cost: CostModel, composition: Int64) -> Float64:
     total += context * cost.context_fs + pairs * cost.pair_fs + prefills * cost.prefill_fs
     total += cost.step_fs + sequences * cost.sequence_fs + filled * cost.reduce_fs
     total += np.where(filled > graph, cost.launch_fs, 0)
-    return total / _FS_PER_NS
+    nanoseconds: Float64 = total / _FS_PER_NS
+    return nanoseconds

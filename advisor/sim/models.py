@@ -160,9 +160,12 @@ def _read(name: str, path: Path) -> ModelShape:
         raise InputError(f"model {name!r}: cannot read {path}: {exc}") from exc
     if not isinstance(config, dict):
         raise InputError(f"model {name!r}: {path} is not a JSON object")
+    if isinstance(config.get("text_config"), dict):
+        # Of a model that also sees: the text part is what generates.
+        config = {**config, **config["text_config"]}
 
     def size(key: str, default: int | None = None) -> int:
-        value = config.get(key, default)
+        value = default if config.get(key) is None else config[key]
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise InputError(
                 f"model {name!r}: {path}: {key} is {value!r}, expected an integer >= 1"
@@ -187,7 +190,10 @@ def _read(name: str, path: Path) -> ModelShape:
         kv_heads=size("num_key_value_heads", heads),
         head_dim=size("head_dim", size("hidden_size") // heads),
         vocab=size("vocab_size"),
-        tied_embeddings=bool(config.get("tie_word_embeddings", False)),
+        # Gemma's files leave out what its class has as a default.
+        tied_embeddings=bool(
+            config.get("tie_word_embeddings", str(config.get("model_type")).startswith("gemma"))
+        ),
         max_position_embeddings=size("max_position_embeddings"),
         element_bytes=4 if "float32" in (config.get("torch_dtype"), config.get("dtype")) else 2,
         quantization=method,

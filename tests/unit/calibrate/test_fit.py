@@ -15,7 +15,7 @@ from advisor.terms.outcome import ReplayOutcome
 from advisor.terms.traces import RequestStatus, Traces
 from tests.unit.sim.loads import SECOND, engine, poisson
 
-TRUE = Constants(weights=1.3, token=0.8, context=1.2, step=1.5, prefill_ms=2.0)
+TRUE = Constants(weights=1.3, token=1.4, context=1.2, step=1.5, prefill_ms=2.0)
 LOAD = Load.of(poisson(6, 150, 1500, 150), 512)
 
 

@@ -10,19 +10,22 @@ from advisor.calibrate.constants import Constants
 from advisor.calibrate.iterlog import LoggedStep, parse_iterations
 from advisor.calibrate.relive import relive
 from advisor.calibrate.steps import fit_steps, steps_ns
-from advisor.sim import EngineConfig, SimRun, simulate
+from advisor.sim import EngineConfig, SimRun, hardware, resolve, simulate
 from advisor.sim.cost import CostModel, no_noise
 from advisor.sim.steps import Limits
 from advisor.terms.errors import InputError
+from advisor.terms.flags import FlagValue
 from advisor.terms.load import Load
 from advisor.terms.profile import PlannedRequest
-from tests.unit.sim.loads import SECOND, engine, poisson
+from advisor.terms.setting import Setting
+from tests.unit.sim.loads import SECOND, poisson
 from tests.unit.sim.test_scheduler import prompt_ids
 
 
 def config(**changes: int | bool) -> EngineConfig:
-    chosen = {"max_num_batched_tokens": 256, "max_num_seqs": 16, **changes}
-    return engine("a100-80gb-sxm", async_scheduling=False, **chosen)
+    chosen: dict[str, FlagValue] = {"max_num_batched_tokens": 256, "max_num_seqs": 16, **changes}
+    setting = Setting.of("llama-3.1-8b", {"max_model_len": 8192, **chosen})
+    return replace(resolve(setting, hardware("a100-80gb-sxm")), async_scheduling=False)
 
 
 def log_of(run: SimRun) -> list[str]:

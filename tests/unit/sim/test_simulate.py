@@ -121,6 +121,35 @@ def test_same_seed_same_run_and_another_launch_drifts_a_little() -> None:
     assert max(spent) / min(spent) < 1.1
 
 
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(1, 120), st.integers(1, 100)), min_size=2, max_size=10),
+    st.integers(17, 30),
+)
+def test_a_pool_for_everything_never_preempts(
+    requests: list[tuple[int, int]], blocks: int
+) -> None:
+    planned = [PlannedRequest(0, a, b, (), True) for a, b in requests]
+    small = play(planned, tiny_pool(blocks, 64, 8, caching=True))
+    large = play(planned, tiny_pool(400, 64, 8, caching=True))
+    assert large.facts.preemptions == 0
+    assert small.facts.preemptions is not None
+    assert small.timeline.used_blocks.max() <= blocks - 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_more_kv_never_means_more_preemptions_under_a_recorded_kind_of_load(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    at = np.cumsum(rng.exponential(SECOND / 8, 200)).astype(int).tolist()
+    lengths = rng.integers(20, 180, (200, 2)).tolist()
+    load = [PlannedRequest(t, a, b, (), True) for t, (a, b) in zip(at, lengths, strict=True)]
+    found = [
+        play(load, replace(tiny_pool(blocks, 256, 32, True), max_model_len=400)).facts.preemptions
+        for blocks in (50, 100, 200, 400, 800)
+    ]
+    assert found == sorted(found, reverse=True)  # type: ignore[type-var]
+
+
 def test_every_request_ends_with_all_its_tokens_in_the_order_given() -> None:
     load = poisson(5, 80, 500, 60)
     load.reverse()
