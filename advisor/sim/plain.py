@@ -8,15 +8,14 @@ import numpy as np
 from advisor.sim.cost import CostModel
 from advisor.sim.played import Played, Served
 from advisor.sim.scheduler import Scheduler
-from advisor.sim.steps import Batch, Limits
+from advisor.sim.steps import Batch
 from advisor.terms.load import Load
 
 
-def play(load: Load, served: Served, limits: Limits, cost: CostModel) -> Played:
-    """Play to the end of the last request."""
-    replay = _Replay(load, served, Scheduler(limits), cost)
+def play(load: Load, served: Served, scheduler: Scheduler, cost: CostModel) -> Played:
+    """Play to the end of the last request, on a scheduler without any."""
+    replay = _Replay(load, served, scheduler, cost)
     replay.play()
-    scheduler = replay.scheduler
     return Played(
         log=np.array(replay.log, dtype=np.int64).reshape(len(replay.log), -1)
         if replay.log

@@ -8,6 +8,7 @@ from advisor.sim import plain
 from advisor.sim.config import EngineConfig
 from advisor.sim.cost import CostModel
 from advisor.sim.played import Played, Served
+from advisor.sim.scheduler import Scheduler
 from advisor.sim.steps import Limits
 from advisor.sim.timeline import Timeline
 from advisor.terms.job import ServerFacts
@@ -56,7 +57,7 @@ def simulate(
 
 def _play(load: Load, served: Served, limits: Limits, cost: CostModel, compiled: bool) -> Played:
     if not compiled:
-        return plain.play(load, served, limits, cost)
+        return plain.play(load, served, Scheduler(limits), cost)
     # Imported late: it loads the compiler, which only a replay needs.
     from advisor.sim import compiled as fast
 
