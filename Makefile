@@ -13,6 +13,7 @@ $(READY): requirements/dev.lock pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(BIN)/python -c 'from advisor.sim.compiled import warm; warm()'  # compiles the simulator
 	@touch $@
 
 setup: $(READY) ## make .venv with the locked dependencies

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from advisor import __version__
 from advisor.bench.doubts import NO_DOUBT, Doubt
 from advisor.bench.play import Progress, salt
-from advisor.profile.schedule import schedule
+from advisor.profile.columns import Columns
 from advisor.sim.config import EngineConfig, resolve
 from advisor.sim.hardware import Hardware
 from advisor.sim.simulate import simulate
@@ -26,6 +26,10 @@ class SimBench:
     hardware: Hardware
     model: str
     seed: int
+    _columns: Columns = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_columns", Columns.of(self.profile))
 
     async def about(self) -> EngineInfo:
         return EngineInfo("sim", __version__, self.hardware.name, self.model, simulated=True)
@@ -42,14 +46,14 @@ class SimBench:
 
         There are no processes that `mark` could get the token of.
         """
-        yield SimServer(self.profile, resolve(setting, self.hardware), self.seed)
+        yield SimServer(self._columns, resolve(setting, self.hardware), self.seed)
 
 
 @dataclass(slots=True)
 class SimServer:
     """One simulated launch; every replay starts from an empty queue and a cold cache."""
 
-    profile: Profile
+    columns: Columns
     config: EngineConfig
     seed: int
     #: launches of one setting differ a little; which launch this is, its first window tells
@@ -71,9 +75,8 @@ class SimServer:
         if self._launch_seed is None:
             self._launch_seed = salt(self.seed, plan.salt, plan.window.name) % 2**32
         run = simulate(
-            schedule(self.profile, plan),
+            self.columns.load(plan),
             self.config,
-            block_tokens=self.profile.block_tokens,
             window_start_ns=start_ns,
             window_end_ns=start_ns + plan.window.duration_ns,
             seed=self._launch_seed,

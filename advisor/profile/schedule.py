@@ -28,10 +28,7 @@ def schedule(profile: Profile, plan: Plan) -> tuple[PlannedRequest, ...]:
     come, none of them reads faster. The window may hold no request at all; that is for the caller
     to judge. Raises InputError for a multiple or lead-in that makes no sense.
     """
-    if not (math.isfinite(plan.multiple) and plan.multiple > 0):
-        raise InputError(f"load multiple is {plan.multiple}; expected a number above 0")
-    if plan.lead_in_ns < 0:
-        raise InputError(f"lead-in is {plan.lead_in_ns} ns; expected 0 or more")
+    check(plan)
     part = slice_of(profile, plan.window, plan.lead_in_ns)
     clock = _Clock(plan)
     prompts: dict[int, _Prompts] = {}
@@ -53,6 +50,14 @@ def schedule(profile: Profile, plan: Plan) -> tuple[PlannedRequest, ...]:
     lead_in = [planned(*moment, counted=False) for moment in clock.lead_in(part.lead_in)]
     window = [planned(*moment, counted=True) for moment in clock.window(part.window)]
     return (*lead_in, *window)
+
+
+def check(plan: Plan) -> None:
+    """Raises InputError for a multiple or lead-in that makes no sense."""
+    if not (math.isfinite(plan.multiple) and plan.multiple > 0):
+        raise InputError(f"load multiple is {plan.multiple}; expected a number above 0")
+    if plan.lead_in_ns < 0:
+        raise InputError(f"lead-in is {plan.lead_in_ns} ns; expected 0 or more")
 
 
 class _Clock:

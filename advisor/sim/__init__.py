@@ -4,7 +4,7 @@ from advisor.sim.config import EngineConfig, resolve
 from advisor.sim.hardware import Hardware, hardware, hardware_names
 from advisor.sim.models import ModelShape, model, model_names
 from advisor.sim.simulate import SimRun, simulate
-from advisor.sim.steplog import Timeline
+from advisor.sim.timeline import Timeline
 
 __all__ = [
     "EngineConfig",

@@ -34,6 +34,8 @@ class EngineConfig:
     dtype: str
     kv_cache_dtype: str
     enforce_eager: bool
+    #: two batches in flight: the next one is chosen while one runs
+    async_scheduling: bool
 
     @property
     def kv_cache_tokens(self) -> int:
@@ -43,6 +45,7 @@ class EngineConfig:
     def resolved_flags(self) -> dict[str, FlagValue]:
         """Every modelled flag's effective value; quantisation is absent when there is none."""
         flags: dict[str, FlagValue] = {
+            "async_scheduling": self.async_scheduling,
             "block_size": self.block_size,
             "dtype": self.dtype,
             "enable_chunked_prefill": self.enable_chunked_prefill,
@@ -86,7 +89,7 @@ def resolve(setting: Setting, hardware: Hardware) -> EngineConfig:
         max_num_batched_tokens=batched,
         max_num_seqs=seqs,
         max_model_len=length,
-        block_size=_block_size(flags),
+        block_size=_block_size(flags, hardware),
         tensor_parallel_size=parallel,
         enforce_eager=flags.switch("enforce_eager", False),
         utilization=utilization,
@@ -109,6 +112,7 @@ def resolve(setting: Setting, hardware: Hardware) -> EngineConfig:
         dtype="float32" if shape.element_bytes == 4 else "bfloat16",
         kv_cache_dtype=kv_cache_dtype,
         enforce_eager=demand.enforce_eager,
+        async_scheduling=flags.switch("async_scheduling", not hardware.is_cpu),
     )
 
 
@@ -183,8 +187,8 @@ def _default_limits(hardware: Hardware) -> tuple[int, int]:
     return 2048, 256
 
 
-def _block_size(flags: FlagReader) -> int:
-    size = flags.integer("block_size", 1) or 16
+def _block_size(flags: FlagReader, hardware: Hardware) -> int:
+    size = flags.integer("block_size", 1) or (128 if hardware.is_cpu else 16)
     if size % 16:
         raise invalid(f"--block-size {size}: must be a multiple of 16")
     return size

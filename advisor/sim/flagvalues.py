@@ -23,6 +23,7 @@ MODELLED = frozenset(
         "quantization",
         "kv_cache_dtype",
         "enforce_eager",
+        "async_scheduling",
     }
 )
 #: Flags with no effect on the timing of token-id completions.
@@ -56,7 +57,6 @@ _FIXED: Mapping[str, FlagValue] = {
     "pipeline_parallel_size": 1,
     "data_parallel_size": 1,
     "scheduling_policy": "fcfs",
-    "async_scheduling": True,
     "stream_interval": 1,
     "scheduler_reserve_full_isl": True,
     "prefill_schedule_interval": 1,

@@ -60,6 +60,7 @@ def _gpu(
 
 
 _NVIDIA = "NVIDIA data sheet: "
+_AMD = "AMD data sheet: "
 _TABLE = {
     device.name: device
     for device in (
@@ -79,10 +80,25 @@ _TABLE = {
         _gpu("a10g", 22.1, 600, (70, None, 140), _PCIE, 32, "AWS, EC2 G5: A10G"),
         _gpu("l40s", 44.4, 864, (362, 733, 733), _PCIE, 32, _NVIDIA + "L40S"),
         _gpu("rtx-4090", 23.5, 1008, (165, 330, 661), _RTX, 32, _NVIDIA + "Ada architecture"),
+        # 16-bit and FP8 products accumulate in 32 bits, at half the rate of the headline figure.
+        _gpu(
+            "rtx-5090",
+            31.4,
+            1792,
+            (210, 419, 838),
+            _RTX,
+            64,
+            _NVIDIA + "RTX Blackwell",
+        ),
         _gpu("rtx-pro-6000", 94.9, 1597, (500, 1000, 1000), _RTX, 64, _NVIDIA + "RTX PRO 6000 SE"),
+        _gpu("a100-40gb-sxm", 39.4, 1555, (312, None, 624), _SXM, 300, _NVIDIA + "A100 40GB SXM"),
         _gpu("a100-80gb-sxm", 79.1, 2039, (312, None, 624), _SXM, 300, _NVIDIA + "A100 80GB SXM"),
+        _gpu("h100-pcie", 79.1, 2000, (756, 1513, 1513), _PCIE, 64, _NVIDIA + "H100 PCIe"),
+        _gpu("h100-nvl", 93.1, 3900, (835, 1671, 1671), _PCIE, 300, _NVIDIA + "H100 NVL"),
         _gpu("h100-sxm", 79.1, 3350, (989, 1979, 1979), _SXM, 450, _NVIDIA + "H100 SXM"),
         _gpu("h200", 139.7, 4800, (989, 1979, 1979), _SXM, 450, _NVIDIA + "H200 SXM"),
+        _gpu("b200", 179.1, 8000, (2250, 4500, 4500), _SXM, 900, _NVIDIA + "DGX B200"),
+        _gpu("mi300x", 191.0, 5300, (1307, 2615, 2615), _PCIE, 448, _AMD + "Instinct MI300X"),
     )
 }
 

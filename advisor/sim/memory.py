@@ -62,11 +62,15 @@ def activation_bytes(model: ModelShape, demand: MemoryDemand) -> int:
     return layer + rows * model.vocab * _LOGIT_BYTES
 
 
-def capture_sizes(max_num_seqs: int) -> int:
-    """How many batch sizes vLLM captures: 1, 2, 4, then every 8th, from 256 every 16th, to 512."""
-    largest = min(2 * max_num_seqs, 512)
+def capture_sizes(max_num_seqs: int) -> list[int]:
+    """The batch sizes vLLM captures: 1, 2, 4, then every 8th, from 256 every 16th, to 512."""
     sizes = [1, 2, 4, *range(8, 256, 8), *range(256, 513, 16)]
-    return sum(size <= largest for size in sizes)
+    return [size for size in sizes if size <= 2 * max_num_seqs]
+
+
+def largest_capture(max_num_seqs: int) -> int:
+    """Most tokens for which there is a CUDA graph."""
+    return capture_sizes(max_num_seqs)[-1]
 
 
 def plan_memory(model: ModelShape, hardware: Hardware, demand: MemoryDemand) -> MemoryPlan:
@@ -96,7 +100,7 @@ def plan_memory(model: ModelShape, hardware: Hardware, demand: MemoryDemand) -> 
             (loaded + activations) / total - 1,
         )
     eager = demand.enforce_eager or hardware.is_cpu
-    graphs = 0 if eager else capture_sizes(demand.max_num_seqs) * _GRAPH_BYTES
+    graphs = 0 if eager else len(capture_sizes(demand.max_num_seqs)) * _GRAPH_BYTES
     available = int(total * demand.utilization) - loaded - activations - graphs
     blocks = _blocks(demand, available)
     if demand.utilization > DRIVER_LIMIT:

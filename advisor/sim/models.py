@@ -1,6 +1,7 @@
 """The shapes of decoder-only transformers, and the bytes that follow from them."""
 
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,7 +14,11 @@ CHECKPOINT_BYTES = {"awq": 0.52, "gptq": 0.52, "fp8": 1.0}
 
 @dataclass(frozen=True, slots=True)
 class ModelShape:
-    """One dense decoder: attention with grouped key-value heads and a gated MLP."""
+    """One decoder: attention with grouped key-value heads and a gated MLP, dense or of experts.
+
+    In a mixture of experts every sparse layer has a router, `experts` MLPs of which each token
+    takes `experts_per_token`, and perhaps a shared one that all tokens take.
+    """
 
     name: str
     layers: int
@@ -27,16 +32,43 @@ class ModelShape:
     max_position_embeddings: int
     #: bytes per element of unquantised weights, activations and (by default) the KV cache
     element_bytes: int = 2
+    #: 0 in a dense model
+    experts: int = 0
+    experts_per_token: int = 0
+    expert_intermediate: int = 0
+    shared_intermediate: int = 0
+    #: layers with experts; the others have an MLP of `intermediate`
+    sparse_layers: int = 0
     #: quantisation method of the checkpoint itself, None for a plain one
     quantization: str | None = None
     #: bytes per weight of the linear layers in a quantised checkpoint
     quantized_bytes: float | None = None
 
     @property
-    def linear_parameters(self) -> int:
-        """Weights of all attention and MLP projections."""
+    def expert_parameters(self) -> int:
+        """Weights of all experts that tokens choose from."""
+        return 3 * self.sparse_layers * self.experts * self.hidden * self.expert_intermediate
+
+    @property
+    def _common_parameters(self) -> int:
+        """Weights of all projections that every token goes through."""
         attention = 2 * self.hidden * self.head_dim * (self.heads + self.kv_heads)
-        return self.layers * (attention + 3 * self.hidden * self.intermediate)
+        dense = 3 * (self.layers - self.sparse_layers) * self.intermediate
+        sparse = self.sparse_layers * (3 * self.shared_intermediate + self.experts)
+        return self.layers * attention + self.hidden * (dense + sparse)
+
+    @property
+    def linear_parameters(self) -> int:
+        """Weights of all attention, MLP and expert projections."""
+        return self._common_parameters + self.expert_parameters
+
+    @property
+    def active_linear_parameters(self) -> int:
+        """Of these, what one token is multiplied with."""
+        if self.experts == 0:
+            return self.linear_parameters
+        share = self.expert_parameters * self.experts_per_token // self.experts
+        return self._common_parameters + share
 
     @property
     def embedding_parameters(self) -> int:
@@ -76,6 +108,20 @@ _BUILT_IN = {
         ModelShape("qwen2.5-7b", 28, 3584, 18944, 28, 4, 128, 152064, False, 32768),
         ModelShape("qwen2.5-32b", 64, 5120, 27648, 40, 8, 128, 152064, False, 32768),
         ModelShape("mistral-7b", 32, 4096, 14336, 32, 8, 128, 32768, False, 32768),
+        ModelShape(
+            *("mixtral-8x7b", 32, 4096, 14336, 32, 8, 128, 32000, False, 32768),
+            experts=8,
+            experts_per_token=2,
+            expert_intermediate=14336,
+            sparse_layers=32,
+        ),
+        ModelShape(
+            *("qwen3-30b-a3b", 48, 2048, 6144, 32, 4, 128, 151936, False, 40960),
+            experts=128,
+            experts_per_token=8,
+            expert_intermediate=768,
+            sparse_layers=48,
+        ),
     )
 }
 
@@ -114,21 +160,24 @@ def _read(name: str, path: Path) -> ModelShape:
         raise InputError(f"model {name!r}: cannot read {path}: {exc}") from exc
     if not isinstance(config, dict):
         raise InputError(f"model {name!r}: {path} is not a JSON object")
-    beyond = next((key for key in _NOT_MODELLED if config.get(key)), None)
-    if beyond is not None:
-        raise InputError(
-            f"model {name!r}: {path}: {beyond} is {config[beyond]!r}; the simulator models dense "
-            "transformers with grouped-query attention only"
-        )
+    if isinstance(config.get("text_config"), dict):
+        # Of a model that also sees: the text part is what generates.
+        config = {**config, **config["text_config"]}
 
     def size(key: str, default: int | None = None) -> int:
-        value = config.get(key, default)
+        value = default if config.get(key) is None else config[key]
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise InputError(
                 f"model {name!r}: {path}: {key} is {value!r}, expected an integer >= 1"
             )
         return value
 
+    beyond = next((key for key in _NOT_MODELLED if config.get(key)), None)
+    if beyond is not None:
+        raise InputError(
+            f"model {name!r}: {path}: {beyond} is {config[beyond]!r}; the simulator models "
+            "attention with grouped key-value heads only"
+        )
     heads = size("num_attention_heads")
     method, each = _quantization(name, path, config.get("quantization_config"))
     return ModelShape(
@@ -136,11 +185,15 @@ def _read(name: str, path: Path) -> ModelShape:
         layers=size("num_hidden_layers"),
         hidden=size("hidden_size"),
         intermediate=size("intermediate_size"),
+        **_experts(config, size),
         heads=heads,
         kv_heads=size("num_key_value_heads", heads),
         head_dim=size("head_dim", size("hidden_size") // heads),
         vocab=size("vocab_size"),
-        tied_embeddings=bool(config.get("tie_word_embeddings", False)),
+        # Gemma's files leave out what its class has as a default.
+        tied_embeddings=bool(
+            config.get("tie_word_embeddings", str(config.get("model_type")).startswith("gemma"))
+        ),
         max_position_embeddings=size("max_position_embeddings"),
         element_bytes=4 if "float32" in (config.get("torch_dtype"), config.get("dtype")) else 2,
         quantization=method,
@@ -148,9 +201,38 @@ def _read(name: str, path: Path) -> ModelShape:
     )
 
 
-#: Keys of mixtures of experts (Mixtral, Qwen, DeepSeek) and of latent attention: read as a dense
-#: model their weights, or their KV cache, would be wrong by a factor.
-_NOT_MODELLED = ("num_local_experts", "num_experts", "n_routed_experts", "kv_lora_rank")
+#: Keys of latent attention and of state-space layers: their KV cache would be wrong by a factor.
+_NOT_MODELLED = ("kv_lora_rank", "mamba_d_state", "linear_num_key_heads")
+#: Key with the number of experts, by family: Mixtral and its kin, Qwen, DeepSeek and its kin.
+_EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
+
+
+def _experts(config: Mapping[str, object], size: Callable[..., int]) -> dict[str, int]:
+    """Fields of a mixture of experts; none for a dense model.
+
+    Mixtral gives one MLP size for all; Qwen and others give the experts' apart, and may leave some
+    layers dense: `decoder_sparse_step`, `mlp_only_layers`, `first_k_dense_replace`.
+    """
+    key = next((key for key in _EXPERTS if config.get(key)), None)
+    if key is None:
+        return {}
+    layers, every = size("num_hidden_layers"), size("decoder_sparse_step", 1)
+    only = config.get("mlp_only_layers")
+    first_dense = size("first_k_dense_replace") if config.get("first_k_dense_replace") else 0
+    dense = {*(only if isinstance(only, list) else ()), *range(first_dense)}
+    each = size("moe_intermediate_size", size("intermediate_size"))
+    shared = 0
+    if config.get("shared_expert_intermediate_size"):
+        shared = size("shared_expert_intermediate_size")
+    elif config.get("n_shared_experts"):
+        shared = size("n_shared_experts") * each
+    return {
+        "experts": size(key),
+        "experts_per_token": size("num_experts_per_tok"),
+        "expert_intermediate": each,
+        "shared_intermediate": shared,
+        "sparse_layers": sum((i + 1) % every == 0 and i not in dense for i in range(layers)),
+    }
 
 
 def _quantization(name: str, path: Path, found: object) -> tuple[str | None, float | None]:

@@ -1,20 +1,23 @@
 """vLLM's V1 scheduler: which requests take part in the next step, and with how many tokens.
 
-Follows vLLM 0.33.0 `vllm/v1/core/sched/scheduler.py`: first come first served, no speculation,
-no asynchronous lag (there a new arrival waits up to one further step).
-Requests are rows of flat lists, named by the index that `add` returns.
+Follows vLLM 0.33.0 `vllm/v1/core/sched/scheduler.py`: first come first served, no speculation.
+Requests are rows of flat lists, named by the index that `add` returns. This is the plain form, to
+be read and to be checked against; `kernel.py` is the same, compiled.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from advisor.sim.blocks import BlockPool
-from advisor.sim.keys import PromptKeys, extend, part, total
 from advisor.sim.steps import Batch, Limits
 
 
 class Scheduler:
-    """Waiting and running requests over one block pool."""
+    """Waiting and running requests over one block pool.
+
+    With asynchronous scheduling `schedule` is called again before the step before is complete:
+    a token that is on its way already counts as one of the request's.
+    """
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -25,17 +28,19 @@ class Scheduler:
         # Columns, one row a request.
         self.prompt: list[int] = []
         self.planned_output: list[int] = []
-        #: prompt and generated tokens
+        #: prompt and generated tokens, those on their way included
         self.tokens: list[int] = []
         #: of these, in the KV cache
         self.computed: list[int] = []
-        #: keys of the blocks it holds, but for the blocks that have none
-        self.cached: list[list[range]] = []
+        #: generated tokens that have arrived
+        self.emitted: list[int] = []
+        #: blocks that it holds, in order
+        self.block_table: list[list[int]] = []
         self.num_preempted: list[int] = []
         self.cached_tokens: list[int] = []
-        # With prefix caching, of all blocks that it can come to fill.
-        self._keys: list[list[range]] = []
-        self._prompt_keys = PromptKeys(self.pool, limits.block_size)
+        #: (ids, prompt tokens that each covers)
+        self._prefix: list[tuple[Sequence[int], int]] = []
+        self._removed: set[int] = set()
         # Counters, as vLLM exports them.
         self.preemptions = 0
         self.prefix_queries = 0
@@ -58,15 +63,11 @@ class Scheduler:
         self.planned_output.append(output_tokens)
         self.tokens.append(prompt_tokens)
         self.computed.append(0)
-        self.cached.append([])
+        self.emitted.append(0)
+        self.block_table.append([])
         self.num_preempted.append(0)
         self.cached_tokens.append(0)
-        if self.limits.enable_prefix_caching:
-            keys = self._prompt_keys.of(prompt_tokens, block_ids, block_tokens)
-            # The rest of its blocks nobody else can hold.
-            blocks = (prompt_tokens + output_tokens) // self.limits.block_size
-            extend(keys, self.pool.new_keys(blocks - total(keys)))
-            self._keys.append(keys)
+        self._prefix.append((block_ids, block_tokens))
         self.waiting.append(index)
         return index
 
@@ -74,7 +75,7 @@ class Scheduler:
 
     def schedule(self) -> Batch:
         """Choose the next step's requests within the token budget; may preempt."""
-        batch = Batch([], [])
+        batch = Batch()
         budget, preempted = self._schedule_running(batch)
         if not preempted:
             self._schedule_waiting(batch, budget)
@@ -82,8 +83,19 @@ class Scheduler:
 
     def complete(self, batch: Batch) -> tuple[list[int], list[int]]:
         """End the step: (requests that got a token, those of them that are finished)."""
-        emitted = self._emit(batch)
-        return emitted, self._finish(emitted)
+        emitted = [index for index in batch.emitting if index not in self._removed]
+        for index in emitted:
+            self.emitted[index] += 1
+        finished = [i for i in emitted if self.emitted[i] == self.planned_output[i]]
+        for index in finished:
+            self._release(index)
+        if finished:
+            ended = set(finished)
+            self.running = [index for index in self.running if index not in ended]
+            # One that was preempted while its last token was on its way.
+            if not ended.isdisjoint(self.waiting):
+                self.waiting = deque(index for index in self.waiting if index not in ended)
+        return emitted, finished
 
     def remove(self, index: int) -> None:
         """Take an unfinished request out, as when its client went away."""
@@ -92,12 +104,17 @@ class Scheduler:
             self._release(index)
         elif index in self.waiting:
             self.waiting.remove(index)
+        self._removed.add(index)
 
     def _schedule_running(self, batch: Batch) -> tuple[int, bool]:
         """Running requests in admission order; returns (budget left, was any preempted)."""
         budget, preempted, position = self.limits.max_num_batched_tokens, False, 0
         while position < len(self.running) and budget > 0:
             index = self.running[position]
+            position += 1
+            if self.tokens[index] - self.prompt[index] == self.planned_output[index]:
+                # Its last token is on its way.
+                continue
             count = min(self._outstanding(index), budget)
             while not self._grow(index, count):
                 preempted = True
@@ -107,7 +124,6 @@ class Scheduler:
                     return budget, True
             self._enter(batch, index, count)
             budget -= count
-            position += 1
         return budget, preempted
 
     def _schedule_waiting(self, batch: Batch, budget: int) -> None:
@@ -127,7 +143,7 @@ class Scheduler:
         alone = len(self.running) + len(self.waiting) <= 1
         return threshold if 0 < threshold < count and not alone else count
 
-    def _admissible(self, budget: int) -> list[range] | None:
+    def _admissible(self, budget: int) -> list[int] | None:
         """The cached blocks with which the head of the queue can be admitted; None if it cannot.
 
         The whole prompt must find room at once, though only a chunk of it may be computed.
@@ -137,27 +153,35 @@ class Scheduler:
             return None
         index = self.waiting[0]
         hits = self._cached_prefix(index)
-        blocks = total(hits)
-        new_tokens = self.tokens[index] - blocks * limits.block_size
+        new_tokens = self.tokens[index] - len(hits) * limits.block_size
         if not limits.enable_chunked_prefill and new_tokens > budget:
             return None
-        need = self._blocks(self.tokens[index]) - blocks + self.pool.count_idle(hits)
+        need = self._blocks(self.tokens[index]) - len(hits) + self.pool.count_idle(hits)
         return hits if need <= self.pool.num_free else None
 
-    def _cached_prefix(self, index: int) -> list[range]:
+    def _cached_prefix(self, index: int) -> list[int]:
         """Full blocks found from the start on, never with the last token, which is computed."""
         if not self.limits.enable_prefix_caching:
             return []
         full = (self.tokens[index] - 1) // self.limits.block_size
-        return self.pool.find(part(self._keys[index], 0, full))
+        return self.pool.find(self._key(index, position) for position in range(full))
+
+    def _key(self, index: int, position: int) -> Hashable:
+        """Names the content of one full block: equal where all tokens up to its end are."""
+        size = self.limits.block_size
+        ids, block_tokens = self._prefix[index]
+        part = ((position + 1) * size - 1) // block_tokens
+        if part < len(ids) and position < self.prompt[index] // size:
+            return "shared", ids[part], position
+        return "own", index, position
 
     def _blocks(self, tokens: int) -> int:
         return -(-tokens // self.limits.block_size)
 
-    def _admit(self, index: int, hits: list[range]) -> None:
+    def _admit(self, index: int, hits: list[int]) -> None:
         self.pool.acquire(hits)
-        self.cached[index] = hits
-        cached = total(hits) * self.limits.block_size
+        self.block_table[index] = hits
+        cached = len(hits) * self.limits.block_size
         self.computed[index] = cached
         if not self.num_preempted[index] and self.limits.enable_prefix_caching:
             # vLLM keeps what preempted requests find apart from these counters.
@@ -172,33 +196,35 @@ class Scheduler:
         Blocks that become full get their name now, so that a request later in the same step
         already finds them.
         """
-        before = self.computed[index]
+        before, table = self.computed[index], self.block_table[index]
         after = before + tokens
-        missing = self._blocks(after) - self._blocks(before)
-        if missing > 0:
-            if missing > self.pool.num_free:
-                return False
-            self.pool.take(missing)
+        missing = self._blocks(after) - len(table)
+        if missing > self.pool.num_free:
+            return False
+        table += self.pool.take(missing)
         self.computed[index] = after
-        self._name(index, before, after)
+        if self.limits.enable_prefix_caching:
+            size = self.limits.block_size
+            for position in range(before // size, after // size):
+                self.pool.name(table[position], self._key(index, position))
         return True
 
-    def _name(self, index: int, before: int, after: int) -> None:
-        """Cache the request's blocks that its tokens `before` to `after` made full."""
-        size = self.limits.block_size
-        first, last = before // size, after // size
-        if first < last and self.limits.enable_prefix_caching:
-            for span in self.pool.name(part(self._keys[index], first, last)):
-                extend(self.cached[index], span)
-
     def _enter(self, batch: Batch, index: int, count: int) -> None:
+        """The request takes part with `count` tokens; its context includes them already."""
         context = self.computed[index]
         batch.requests.append(index)
         batch.tokens.append(count)
         batch.total_tokens += count
         batch.context_tokens += context
         if count > 1:
+            batch.prefills += 1
             batch.prefill_pairs += count * (context - count) + count * (count + 1) // 2
+        if self.tokens[index] == self.prompt[index]:
+            batch.prompt_requests += 1
+            batch.prompt_tokens += count
+        if context == self.tokens[index]:
+            batch.emitting.append(index)
+            self.tokens[index] += 1
 
     def _preempt(self, index: int) -> None:
         """All its KV is dropped; it will be computed again, before anything else waits."""
@@ -208,25 +234,6 @@ class Scheduler:
         self.waiting.appendleft(index)
 
     def _release(self, index: int) -> None:
-        cached = self.cached[index]
-        self.pool.release(cached, self._blocks(self.computed[index]) - total(cached))
-        self.cached[index] = []
+        self.pool.release(self.block_table[index])
+        self.block_table[index] = []
         self.computed[index] = 0
-
-    def _emit(self, batch: Batch) -> list[int]:
-        """One token for each request all of whose tokens are computed now."""
-        emitted = [i for i in batch.requests if self.computed[i] == self.tokens[i]]
-        for index in emitted:
-            self.tokens[index] += 1
-        return emitted
-
-    def _finish(self, emitted: list[int]) -> list[int]:
-        finished = [
-            i for i in emitted if self.tokens[i] - self.prompt[i] >= self.planned_output[i]
-        ]
-        for index in finished:
-            self._release(index)
-        if finished:
-            ended = set(finished)
-            self.running = [i for i in self.running if i not in ended]
-        return finished

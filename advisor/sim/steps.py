@@ -1,6 +1,6 @@
-"""What goes into the scheduler and what comes out of it: limits, a step, a run of steps."""
+"""What goes into the scheduler and what comes out of it: limits, and one step."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from advisor.sim.config import EngineConfig
 
@@ -34,40 +34,23 @@ class Limits:
 class Batch:
     """One step: what is computed, and the sums its duration depends on."""
 
-    requests: list[int]
+    requests: list[int] = field(default_factory=list)
     #: tokens computed for each, >= 1
-    tokens: list[int]
+    tokens: list[int] = field(default_factory=list)
+    #: those of them that get a token from it
+    emitting: list[int] = field(default_factory=list)
     total_tokens: int = 0
     #: length of every context after the step, summed: the KV that attention reads
     context_tokens: int = 0
     #: (token, context) pairs of requests that compute more than one token
     prefill_pairs: int = 0
-    #: requests not listed, which compute one token each
-    decodes: int = 0
+    #: requests that compute more than one token
+    prefills: int = 0
+    #: requests without an output token yet, and the tokens computed for them: what vLLM's
+    #: iteration log calls context requests and context tokens
+    prompt_requests: int = 0
+    prompt_tokens: int = 0
 
     @property
     def sequences(self) -> int:
-        return len(self.requests) + self.decodes
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """Coming steps whose composition cannot change.
-
-    One token for each request that decodes and perhaps, with all the rest of the budget, another
-    chunk of one prompt. The sums are those of the first step.
-    """
-
-    #: up to the next finish, and before the prompt's last chunk
-    steps: int
-    sequences: int
-    total_tokens: int
-    #: grows by `total_tokens` a step
-    context_tokens: int
-    prefill_pairs: int
-    #: by how much they grow a step
-    more_pairs: int
-    #: blocks that each step needs, again and again; the run ends when they are not to be had
-    blocks: list[int]
-    #: whether a new arrival would have to wait, so cannot end the run
-    is_closed: bool
+        return len(self.requests)

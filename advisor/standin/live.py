@@ -42,6 +42,7 @@ class LiveEngine:
         self.is_halted = False
         self._cost = CostModel.of(config, seed)
         self._speed = speed
+        self._steps = 0
         self._streams: dict[int, Stream] = {}
         self._work = asyncio.Event()
 
@@ -111,9 +112,6 @@ class LiveEngine:
             batch = self.scheduler.schedule()
             due += self._step_s(batch)
             await asyncio.sleep(max(0.0, due - loop.time()))
-            # Requests whose client left during the step are no longer there to be given tokens.
-            alive = set(self.scheduler.running)
-            batch.requests = [index for index in batch.requests if index in alive]
             emitted, finished = self.scheduler.complete(batch)
             self._deliver(emitted, finished)
 
@@ -122,10 +120,9 @@ class LiveEngine:
         return able and bool(self.scheduler.running or self.scheduler.waiting)
 
     def _step_s(self, batch: Batch) -> float:
-        step_ns = self._cost.step_ns(
-            batch.total_tokens, batch.context_tokens, batch.prefill_pairs, len(batch.requests)
-        )
-        return step_ns / _NS_PER_S / self._speed
+        busy_ns = self._cost.step_ns(batch, self._steps)
+        self._steps += 1
+        return self._cost.cycle_ns(busy_ns, batch.sequences) / _NS_PER_S / self._speed
 
     def _deliver(self, emitted: list[int], finished: list[int]) -> None:
         for index in emitted:

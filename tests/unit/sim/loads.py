@@ -4,6 +4,7 @@ import numpy as np
 
 from advisor.sim import EngineConfig, SimRun, hardware, resolve, simulate
 from advisor.terms.flags import FlagValue
+from advisor.terms.load import Load
 from advisor.terms.profile import PlannedRequest
 from advisor.terms.setting import Setting
 
@@ -34,14 +35,13 @@ def poisson(rate: float, count: int, prompt: int, output: int) -> list[PlannedRe
     ]
 
 
-def play(requests: list[PlannedRequest], config: EngineConfig, skip_ahead: bool = True) -> SimRun:
+def play(requests: list[PlannedRequest], config: EngineConfig, compiled: bool = True) -> SimRun:
     return simulate(
-        requests,
+        Load.of(requests, 512),
         config,
-        block_tokens=512,
         window_start_ns=0,
         window_end_ns=60 * SECOND,
-        skip_ahead=skip_ahead,
+        compiled=compiled,
     )
 
 

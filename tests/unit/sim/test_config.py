@@ -41,6 +41,7 @@ def test_batch_defaults_follow_the_device(device: str, batched: int, seqs: int) 
 
 def test_other_defaults_are_vllms() -> None:
     assert plain("h100-sxm").resolved_flags() == {
+        "async_scheduling": True,
         "block_size": 16,
         "dtype": "bfloat16",
         "enable_chunked_prefill": True,

@@ -34,6 +34,8 @@ def write(folder: Path, **changes: object) -> Path:
         ("qwen2.5-7b", 7.62),
         ("qwen2.5-32b", 32.76),
         ("mistral-7b", 7.25),
+        ("mixtral-8x7b", 46.7),
+        ("qwen3-30b-a3b", 30.53),
     ],
 )
 def test_parameters_are_the_published_counts(name: str, billions: float) -> None:
@@ -48,6 +50,61 @@ def test_config_is_read_from_its_path_or_its_folder(tmp_path: Path) -> None:
         assert shape.kv_bytes_per_token() == 2 * 4 * 1 * 64 * 4
         assert shape.tied_embeddings
         assert shape.weight_bytes() == 4 * shape.parameters == shape.step_weight_bytes()
+
+
+EXPERTS = {"num_experts": 16, "num_experts_per_tok": 2, "moe_intermediate_size": 128}
+
+
+@pytest.mark.parametrize(
+    ("changes", "experts", "shared", "sparse"),
+    [
+        ({"num_local_experts": 8, "num_experts_per_tok": 2}, 8 * 768, 0, 4),
+        (EXPERTS, 16 * 128, 0, 4),
+        ({**EXPERTS, "shared_expert_intermediate_size": 512}, 16 * 128, 512, 4),
+        ({**EXPERTS, "decoder_sparse_step": 2}, 16 * 128, 0, 2),
+        ({**EXPERTS, "mlp_only_layers": [0, 3]}, 16 * 128, 0, 2),
+        (
+            {
+                **EXPERTS,
+                "num_experts": None,
+                "n_routed_experts": 16,
+                "n_shared_experts": 2,
+                "first_k_dense_replace": 1,
+            },
+            16 * 128,
+            256,
+            3,
+        ),
+    ],
+)
+def test_experts_of_every_family_are_counted(
+    tmp_path: Path, changes: dict[str, object], experts: int, shared: int, sparse: int
+) -> None:
+    shape = model(str(write(tmp_path, **changes)))
+    assert shape.expert_parameters == 3 * sparse * 256 * experts
+    assert (shape.shared_intermediate, shape.sparse_layers) == (shared, sparse)
+    chosen = shape.expert_parameters * shape.experts_per_token // shape.experts
+    assert shape.active_linear_parameters == (
+        shape.linear_parameters - shape.expert_parameters + chosen
+    )
+
+
+def test_active_parameters_of_a_mixture_are_the_published_share() -> None:
+    # 12.9 and 3.3 billion, with the embeddings that a token passes through.
+    assert model("mixtral-8x7b").active_linear_parameters == pytest.approx(12.6e9, rel=0.01)
+    assert model("qwen3-30b-a3b").active_linear_parameters == pytest.approx(2.7e9, rel=0.03)
+
+
+def test_the_text_part_of_a_model_that_sees_is_read(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(
+        json.dumps({"model_type": "gemma3", "text_config": TINY}), encoding="utf-8"
+    )
+    shape = model(str(tmp_path))
+    assert (shape.hidden, shape.tied_embeddings) == (256, True)
+
+
+def test_null_is_missing(tmp_path: Path) -> None:
+    assert model(str(write(tmp_path, head_dim=None))).head_dim == 64
 
 
 def test_missing_kv_heads_and_head_dim_follow_from_the_rest(tmp_path: Path) -> None:
@@ -72,7 +129,7 @@ def test_quantised_checkpoint_keeps_its_embeddings_plain(tmp_path: Path) -> None
         ({"num_hidden_layers": None}, "num_hidden_layers is None"),
         ({"quantization_config": {"quant_method": "new"}}, "quant_method 'new' is not modelled"),
         ({"quantization_config": "awq"}, "quant_method None is not modelled"),
-        ({"num_local_experts": 8}, "num_local_experts is 8; the simulator models dense"),
+        ({"num_local_experts": 8}, "num_experts_per_tok is None, expected an integer"),
         ({"kv_lora_rank": 512}, "kv_lora_rank is 512"),
     ],
 )

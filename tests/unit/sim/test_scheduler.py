@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.sim.keys import total
 from advisor.sim.scheduler import Scheduler
 from advisor.sim.steps import Limits
 
@@ -160,17 +159,17 @@ def test_removed_request_gives_its_blocks_back() -> None:
 
 
 def check_blocks(scheduler: Scheduler) -> None:
-    """Every block is free or held, never both."""
-    cached = Counter(key for spans in scheduler.cached for span in spans for key in span)
-    unnamed = 0
-    for computed, spans in zip(scheduler.computed, scheduler.cached, strict=True):
-        blocks = -(-computed // SIZE)
-        if scheduler.limits.enable_prefix_caching:
-            assert total(spans) == computed // SIZE
-        unnamed += blocks - total(spans)
-    pool = scheduler.pool
-    assert pool.num_free + len(cached) + unnamed == pool.num_usable
-    assert pool.count_idle(range(key, key + 1) for key in cached) == 0
+    """Every block is free or held, never both, and held twice only where content is shared."""
+    tables = [table for table in scheduler.block_table if table]
+    held = {block for table in tables for block in table}
+    for computed, table in zip(scheduler.computed, scheduler.block_table, strict=True):
+        assert len(table) == -(-computed // SIZE)
+        assert len(set(table)) == len(table)
+    if not scheduler.limits.enable_prefix_caching:
+        assert sum(map(len, tables)) == len(held)
+    assert 0 not in held
+    assert scheduler.pool.num_free + len(held) == scheduler.pool.num_usable
+    assert scheduler.pool.count_idle(held) == 0
 
 
 REQUESTS = st.lists(

@@ -1,14 +1,15 @@
 """Whole replays: exact skipping, determinism, and the shape of what comes out."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.sim import EngineConfig, SimRun, simulate
+from advisor.sim import EngineConfig, SimRun, Timeline, simulate
 from advisor.sim.cost import INGEST_NS
+from advisor.terms.load import Load
 from advisor.terms.profile import PlannedRequest
 from advisor.terms.traces import MISSING, RequestStatus
 from tests.unit.sim.loads import SECOND, at_once, engine, play, poisson
@@ -25,9 +26,9 @@ def tiny_pool(blocks: int, budget: int, seqs: int, caching: bool) -> EngineConfi
 def assert_equal(one: SimRun, other: SimRun) -> None:
     for name in ("status", "end_ns", "event_offsets", "event_ns", "prompt_tokens"):
         np.testing.assert_array_equal(getattr(one.traces, name), getattr(other.traces, name), name)
-    for name in ("step_end_ns", "running", "waiting", "used_blocks"):
+    for column in fields(Timeline):
         np.testing.assert_array_equal(
-            getattr(one.timeline, name), getattr(other.timeline, name), name
+            getattr(one.timeline, column.name), getattr(other.timeline, column.name), column.name
         )
     assert one.facts == other.facts
 
@@ -44,61 +45,66 @@ def assert_equal(one: SimRun, other: SimRun) -> None:
     seqs=st.integers(1, 8),
     threshold=st.sampled_from([0, 0, 0, 5, 20]),
     caching=st.booleans(),
+    chunked=st.booleans(),
+    asynchronous=st.booleans(),
 )
-def test_skipping_ahead_equals_stepping(
+def test_compiled_equals_plain(
     requests: list[tuple[int, int, int, int]],
     blocks: int,
     budget: int,
     seqs: int,
     threshold: int,
     caching: bool,
+    chunked: bool,
+    asynchronous: bool,
 ) -> None:
     config = replace(
-        tiny_pool(blocks, max(budget, seqs), seqs, caching),
+        tiny_pool(blocks, max(budget, seqs) if chunked else 240, seqs, caching),
         long_prefill_token_threshold=threshold,
+        enable_chunked_prefill=chunked,
+        async_scheduling=asynchronous,
     )
-    planned = [
-        PlannedRequest(ms * 1_000_000, a, b, prompt_ids(i, a, prefix), True)
-        for i, (ms, a, b, prefix) in enumerate(requests)
-    ]
+    load = Load.of(
+        [
+            PlannedRequest(ms * 1_000_000, a, b, prompt_ids(i, a, prefix), True)
+            for i, (ms, a, b, prefix) in enumerate(requests)
+        ],
+        24,
+    )
 
-    def run(skip_ahead: bool) -> SimRun:
-        return simulate(
-            planned,
-            config,
-            block_tokens=24,
-            window_start_ns=0,
-            window_end_ns=SECOND,
-            skip_ahead=skip_ahead,
-        )
+    def run(compiled: bool) -> SimRun:
+        return simulate(load, config, window_start_ns=0, window_end_ns=SECOND, compiled=compiled)
 
     assert_equal(run(True), run(False))
 
 
-def test_skipping_ahead_equals_stepping_in_a_large_overload() -> None:
+def test_compiled_equals_plain_in_a_large_overload() -> None:
     load = poisson(6, 120, 2000, 400)
     config = engine("rtx-4090", max_model_len=8192)
-    assert_equal(play(load, config), play(load, config, skip_ahead=False))
+    assert_equal(play(load, config), play(load, config, compiled=False))
     assert play(load, config).facts.preemptions
 
 
-def test_skipping_ahead_equals_stepping_while_long_prompts_are_prefilled_in_chunks() -> None:
+def test_compiled_equals_plain_while_long_prompts_are_prefilled_in_chunks() -> None:
     load = poisson(3, 40, 5000, 60)
     for blocks in (700, 20_000):
         config = engine(max_num_batched_tokens=256)
         config = replace(config, memory=replace(config.memory, num_blocks=blocks))
-        assert_equal(play(load, config), play(load, config, skip_ahead=False))
+        assert_equal(play(load, config), play(load, config, compiled=False))
 
 
-def test_an_arrival_at_the_very_end_of_a_step_joins_the_next() -> None:
+@pytest.mark.parametrize(("asynchronous", "running"), [(False, [1, 2, 2]), (True, [1, 1, 2])])
+def test_an_arrival_at_the_very_end_of_a_step_joins_the_next_to_be_chosen(
+    asynchronous: bool, running: list[int]
+) -> None:
     first = PlannedRequest(0, 100, 50, (), True)
-    config = engine()
+    config = engine(async_scheduling=asynchronous)
     ends = play([first], config).timeline.step_end_ns
     for step in (3, 20):
         second = PlannedRequest(int(ends[step]) - INGEST_NS, 100, 5, (), True)
         run = play([first, second], config)
-        assert_equal(run, play([first, second], config, skip_ahead=False))
-        assert run.timeline.running[step : step + 2].tolist() == [1, 2]
+        assert_equal(run, play([first, second], config, compiled=False))
+        assert run.timeline.running[step : step + 3].tolist() == running
 
 
 def test_same_seed_same_run_and_another_launch_drifts_a_little() -> None:
@@ -106,18 +112,42 @@ def test_same_seed_same_run_and_another_launch_drifts_a_little() -> None:
 
     def ends(seed: int) -> np.typing.NDArray[np.int64]:
         return simulate(
-            load,
-            config,
-            block_tokens=512,
-            window_start_ns=0,
-            window_end_ns=12 * SECOND,
-            seed=seed,
+            Load.of(load, 512), config, window_start_ns=0, window_end_ns=12 * SECOND, seed=seed
         ).traces.end_ns
 
     np.testing.assert_array_equal(ends(3), ends(3))
     spent = [(ends(seed) - play(load, config).traces.planned_ns).mean() for seed in range(8)]
     assert len(set(spent)) == 8
     assert max(spent) / min(spent) < 1.1
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(1, 120), st.integers(1, 100)), min_size=2, max_size=10),
+    st.integers(17, 30),
+)
+def test_a_pool_for_everything_never_preempts(
+    requests: list[tuple[int, int]], blocks: int
+) -> None:
+    planned = [PlannedRequest(0, a, b, (), True) for a, b in requests]
+    small = play(planned, tiny_pool(blocks, 64, 8, caching=True))
+    large = play(planned, tiny_pool(400, 64, 8, caching=True))
+    assert large.facts.preemptions == 0
+    assert small.facts.preemptions is not None
+    assert small.timeline.used_blocks.max() <= blocks - 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_more_kv_never_means_more_preemptions_under_a_recorded_kind_of_load(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    at = np.cumsum(rng.exponential(SECOND / 8, 200)).astype(int).tolist()
+    lengths = rng.integers(20, 180, (200, 2)).tolist()
+    load = [PlannedRequest(t, a, b, (), True) for t, (a, b) in zip(at, lengths, strict=True)]
+    found = [
+        play(load, replace(tiny_pool(blocks, 256, 32, True), max_model_len=400)).facts.preemptions
+        for blocks in (50, 100, 200, 400, 800)
+    ]
+    assert found == sorted(found, reverse=True)  # type: ignore[type-var]
 
 
 def test_every_request_ends_with_all_its_tokens_in_the_order_given() -> None:

@@ -1,0 +1,89 @@
+"""The scheduler fed with a real launch's log: does it choose the same steps?"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from advisor.calibrate.iterlog import LoggedStep
+from advisor.sim.scheduler import Scheduler
+from advisor.sim.steps import Batch, Limits
+from advisor.terms.load import Load
+from advisor.terms.traces import Int64
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """A step that came out otherwise: context requests and tokens, generation requests."""
+
+    logged: LoggedStep
+    modelled: tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Relived:
+    """A log that was followed, up to its end or to the first mismatch."""
+
+    mismatch: Mismatch | None
+    #: equal steps
+    steps: int
+    #: int64[steps, 6]: sequences, tokens, context_tokens, prefill_pairs, prefills, elapsed_ns
+    composition: Int64
+    prefix_queries: int
+    prefix_hits: int
+
+
+def relive(load: Load, limits: Limits, logged: Sequence[LoggedStep]) -> Relived:
+    """Follow a log of a launch that scheduled synchronously; the load is in order of arrival.
+
+    The log has no clock, so a request arrives with the first step that computes something for
+    one more context request than are under way. Until then its arrival could change nothing.
+    """
+    scheduler = Scheduler(limits)
+    rows: list[tuple[int, ...]] = []
+    mismatch = None
+    joined = 0
+    for step in logged:
+        open_prompts = sum(
+            scheduler.tokens[i] == scheduler.prompt[i]
+            for i in (*scheduler.running, *scheduler.waiting)
+        )
+        for _ in range(min(step.context_requests - open_prompts, len(load) - joined)):
+            _join(scheduler, load, joined)
+            joined += 1
+        batch = scheduler.schedule()
+        modelled = (
+            batch.prompt_requests,
+            batch.prompt_tokens,
+            batch.sequences - batch.prompt_requests,
+        )
+        wanted = (step.context_requests, step.context_tokens, step.generation_requests)
+        if modelled != wanted:
+            mismatch = Mismatch(step, modelled)
+            break
+        rows.append(_composition(batch, step.elapsed_ns))
+        scheduler.complete(batch)
+    return Relived(
+        mismatch=mismatch,
+        steps=len(rows),
+        composition=np.array(rows, dtype=np.int64).reshape(-1, 6),
+        prefix_queries=scheduler.prefix_queries,
+        prefix_hits=scheduler.prefix_hits,
+    )
+
+
+def _join(scheduler: Scheduler, load: Load, row: int) -> None:
+    ids = load.ids[load.id_offsets[row] : load.id_offsets[row + 1]].tolist()
+    prompt, output = int(load.input_length[row]), int(load.output_length[row])
+    scheduler.add(prompt, output, ids, load.block_tokens)
+
+
+def _composition(batch: Batch, elapsed_ns: int) -> tuple[int, ...]:
+    return (
+        batch.sequences,
+        batch.total_tokens,
+        batch.context_tokens,
+        batch.prefill_pairs,
+        batch.prefills,
+        elapsed_ns,
+    )
