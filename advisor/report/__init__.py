@@ -1,0 +1,1 @@
+"""The results of a job in files for other programs."""
