@@ -10,6 +10,7 @@ from advisor.advice.explain import (
     evidence_lines,
     failures_line,
     precision_line,
+    rehearsal_line,
 )
 from advisor.measure.headroom import worst_excess
 from advisor.terms.advice import Advice, AdviceOutcome, Evidence
@@ -217,6 +218,12 @@ def _baseline_at_load(case: Case) -> Measurement | None:
     return case.baseline.result.at(case.job.spec.load) if case.baseline else None
 
 
+def _level(choice: Evidence | None, confidence: float) -> float:
+    """That the shown judgements were taken at."""
+    judged = choice.measurement.judgements if choice and choice.measurement else ()
+    return max((judgement.confidence for judgement in judged), default=confidence)
+
+
 def _advice(
     case: Case,
     outcome: AdviceOutcome,
@@ -236,6 +243,7 @@ def _advice(
         precision_line(case.trials, spec, trial),
         failures_line(case.trials),
         error_limit_line(case.job.targets),
+        rehearsal_line(case.job, _level(choice, spec.confidence)),
     )
     return Advice(
         outcome=outcome,

@@ -7,7 +7,7 @@ from advisor.advice.advise import Case
 from advisor.advice.choose import effective
 from advisor.measure.headroom import headroom
 from advisor.measure.measure import measure
-from advisor.terms.job import Job, Phase, Trial
+from advisor.terms.job import Job, JobSpec, Phase, Trial
 from advisor.terms.outcome import TrialState
 from advisor.terms.target import Target
 from advisor.tune.confirmation import ENDED, baseline_held_out, pooled_rounds
@@ -66,14 +66,13 @@ def judged_again(
 ) -> tuple[Job, list[Trial]]:
     """The same replays held against other targets; nothing is launched."""
     asked = replace(job, targets=tuple(targets))
-    confidence = job.spec.confidence
     return asked, [
-        _again(trial, scored.get(trial.number, ()), targets, confidence) for trial in trials
+        _again(trial, scored.get(trial.number, ()), targets, job.spec) for trial in trials
     ]
 
 
 def _again(
-    trial: Trial, scored: Sequence[Scored], targets: Sequence[Target], confidence: float
+    trial: Trial, scored: Sequence[Scored], targets: Sequence[Target], spec: JobSpec
 ) -> Trial:
     if trial.result.state is not TrialState.MEASURED:
         return trial
@@ -82,7 +81,9 @@ def _again(
     # a multiple that a void replay cut short has fewer windows than the others
     whole = max(map(len, pools.values()), default=0)
     points = tuple(
-        measure(pools[m], targets, m, confidence) for m in multiples if len(pools[m]) == whole
+        measure(pools[m], targets, m, spec.confidence, spec.calibration)
+        for m in multiples
+        if len(pools[m]) == whole
     )
     bracketed = headroom(points) if points else None
     return replace(trial, result=replace(trial.result, measurements=points, headroom=bracketed))

@@ -153,7 +153,8 @@ def pooled(
     pool = [s.curves for t in trials for s in scored.get(t.number, ()) if s.multiple == multiple]
     if not pool or len(pool) < len(trials):
         return None
-    return measure(pool, targets, multiple, level(spec.confidence, claims(spec)))
+    confidence = level(spec.confidence, claims(spec))
+    return measure(pool, targets, multiple, confidence, spec.calibration)
 
 
 def baseline_held_out(

@@ -1,5 +1,6 @@
 """Sentences, to the letter."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -13,11 +14,14 @@ from advisor.advice.explain import (
     failures_line,
     percent,
     precision_line,
+    rehearsal_line,
     targets_line,
 )
+from advisor.terms.calibration import Calibration, Rehearsed, Rung
+from advisor.terms.job import Job
 from advisor.terms.measurement import Judgement
 from advisor.terms.outcome import Reason
-from advisor.terms.target import parse_target
+from advisor.terms.target import Metric, Target, parse_target
 from tests.unit.advice.examples import (
     ERRORS,
     MET,
@@ -50,7 +54,37 @@ def test_a_whole_advice_to_the_letter() -> None:
         "Errors met: 1 % of requests failed, at most 2 % with 95 % confidence, 1 % allowed; "
         "baseline 1 %",
         "Did not run: oom_load x1",
+        "Bounds are at their nominal level: the simulator does not know this model on this "
+        "hardware, so they could not be rehearsed; near saturation, and where bursts are rare, "
+        "they may be too narrow",
     )
+
+
+def rehearsed_job(*truth_upper: tuple[float, float], targets: Sequence[Target] = (TTFT,)) -> Job:
+    rungs = tuple(Rung(1.0, truth, upper, truth) for truth, upper in truth_upper)
+    found = (Rehearsed(Metric.TTFT, 95.0, 0.95, 0.975, rungs),)
+    spec = replace(SPEC, calibration=Calibration("m", "h100-sxm", 20, found))
+    return replace(case([]).job, spec=spec, targets=tuple(targets))
+
+
+@pytest.mark.parametrize(
+    ("rung", "said"),
+    [
+        ((1000, 999), "m on h100-sxm: no limit had to be tightened"),
+        ((1000, 500), "m on h100-sxm: to be met, TTFT p95 must be shown within 500 ms"),
+        ((1000, 1), "m on h100-sxm: TTFT p95 cannot be met on windows this short"),
+    ],
+)
+def test_what_the_rehearsal_costs_a_limit_is_said(rung: tuple[float, float], said: str) -> None:
+    line = rehearsal_line(rehearsed_job(rung), 0.95)
+    assert line.startswith("Bounds were rehearsed on 20 simulated windows of this profile")
+    assert line.endswith(said)
+
+
+def test_a_target_that_was_not_rehearsed_is_named() -> None:
+    job = rehearsed_job((1000, 999), targets=(TTFT, parse_target("itl:p99<=9ms"), ERRORS))
+    line = rehearsal_line(job, 0.95)
+    assert line.endswith("ITL p99 was not, its bounds are at their nominal level")
 
 
 def test_a_miss_is_shown_with_the_bound_that_proves_it() -> None:
