@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from advisor.measure.judge import margin_for
 from advisor.terms.calibration import Calibration
 from advisor.terms.job import Job, JobSpec, Trial
-from advisor.terms.measurement import Judgement, Measurement
+from advisor.terms.measurement import Judgement, Measurement, Noise
 from advisor.terms.outcome import TrialState
 from advisor.terms.target import Metric, Target, Verdict
 
@@ -127,6 +127,20 @@ def _moved(target: Target, confidence: float, calibration: Calibration) -> str |
     if judged_ms < MOVED * limit_ms:
         return f"to be met, {name} must be shown within {judged_ms:.4g} ms"
     return None
+
+
+def noise_line(noise: Sequence[Noise]) -> str | None:
+    """What a difference has to be larger than."""
+    if not noise:
+        return None
+    listed = ", ".join(
+        f"{n.metric.upper()} p{n.percentile:g} {1 / n.factor:.2f} to {n.factor:.2f} times"
+        for n in noise
+    )
+    return (
+        f"Noise band of this job: {noise[0].launches} launches of the current setting against "
+        f"{noise[0].launches} others of it would show {listed}"
+    )
 
 
 def failures_line(trials: Sequence[Trial]) -> str | None:

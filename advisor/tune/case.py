@@ -10,7 +10,12 @@ from advisor.measure.measure import measure
 from advisor.terms.job import Job, JobSpec, Phase, Trial
 from advisor.terms.outcome import TrialState
 from advisor.terms.target import Target
-from advisor.tune.confirmation import ENDED, baseline_held_out, pooled_rounds
+from advisor.tune.confirmation import (
+    ENDED,
+    baseline_held_out,
+    baseline_noise,
+    pooled_rounds,
+)
 from advisor.tune.ports import Scored
 
 
@@ -52,6 +57,9 @@ def case_of(
         baseline_held_out=None
         if baseline is None
         else baseline_held_out(confirming, scored, baseline.setting, job.targets, job.spec),
+        noise=()
+        if baseline is None
+        else baseline_noise(confirming, scored, baseline.setting, job.targets, job.spec),
         confirm_launches=len(confirming),
         replays=sum(trial.replays for trial in ended),
         notes=tuple(notes),

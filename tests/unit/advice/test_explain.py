@@ -12,6 +12,7 @@ from advisor.advice.explain import (
     error_limit_line,
     evidence_lines,
     failures_line,
+    noise_line,
     percent,
     precision_line,
     rehearsal_line,
@@ -19,7 +20,7 @@ from advisor.advice.explain import (
 )
 from advisor.terms.calibration import Calibration, Rehearsed, Rung
 from advisor.terms.job import Job
-from advisor.terms.measurement import Judgement
+from advisor.terms.measurement import Judgement, Noise
 from advisor.terms.outcome import Reason
 from advisor.terms.target import Metric, Target, parse_target
 from tests.unit.advice.examples import (
@@ -79,6 +80,16 @@ def test_what_the_rehearsal_costs_a_limit_is_said(rung: tuple[float, float], sai
     line = rehearsal_line(rehearsed_job(rung), 0.95)
     assert line.startswith("Bounds were rehearsed on 20 simulated windows of this profile")
     assert line.endswith(said)
+
+
+def test_the_noise_band_is_what_a_difference_has_to_leave() -> None:
+    noise = [Noise(Metric.TTFT, 95.0, 1.25, 3), Noise(Metric.ITL, 99.0, 1.02, 3)]
+    assert noise_line(noise) == (
+        "Noise band of this job: 3 launches of the current setting against 3 others of it would "
+        "show TTFT p95 0.80 to 1.25 times, ITL p99 0.98 to 1.02 times"
+    )
+    assert noise_line([]) is None
+    assert noise_line(noise) in advise(replace(case([]), noise=tuple(noise))).reasons
 
 
 def test_a_target_that_was_not_rehearsed_is_named() -> None:
