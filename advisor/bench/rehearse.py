@@ -8,8 +8,6 @@ import math
 from collections.abc import Sequence
 from random import Random
 
-import numpy as np
-
 from advisor.bench.play import salt
 from advisor.measure.curves import Curves, curves
 from advisor.measure.rehearsal import rehearse_bounds
@@ -113,4 +111,4 @@ class Stage:
 def _completed_rps(traces: Traces) -> float:
     inside = (traces.end_ns >= traces.window_start_ns) & (traces.end_ns < traces.window_end_ns)
     done = inside & (traces.status == RequestStatus.OK)
-    return float(np.count_nonzero(done)) / ((traces.window_end_ns - traces.window_start_ns) / 1e9)
+    return int(done.sum()) / ((traces.window_end_ns - traces.window_start_ns) / 1e9)
