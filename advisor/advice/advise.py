@@ -9,12 +9,14 @@ from advisor.advice.explain import (
     error_limit_line,
     evidence_lines,
     failures_line,
+    noise_line,
     precision_line,
+    rehearsal_line,
 )
 from advisor.measure.headroom import worst_excess
 from advisor.terms.advice import Advice, AdviceOutcome, Evidence
 from advisor.terms.job import Job, Phase, Trial
-from advisor.terms.measurement import Headroom, Measurement
+from advisor.terms.measurement import Headroom, Measurement, Noise
 from advisor.terms.outcome import TrialState
 from advisor.terms.setting import Setting
 from advisor.terms.target import Verdict
@@ -33,6 +35,8 @@ class Case:
     baseline_held_out: Measurement | None
     confirm_launches: int
     replays: int
+    #: how far the baseline differs from itself, for each target
+    noise: tuple[Noise, ...] = ()
     #: what else a reader must know, e.g. why the search ended
     notes: tuple[str, ...] = ()
 
@@ -217,6 +221,12 @@ def _baseline_at_load(case: Case) -> Measurement | None:
     return case.baseline.result.at(case.job.spec.load) if case.baseline else None
 
 
+def _level(choice: Evidence | None, confidence: float) -> float:
+    """That the shown judgements were taken at."""
+    judged = choice.measurement.judgements if choice and choice.measurement else ()
+    return max((judgement.confidence for judgement in judged), default=confidence)
+
+
 def _advice(
     case: Case,
     outcome: AdviceOutcome,
@@ -233,9 +243,11 @@ def _advice(
         baseline = Evidence(trial.setting, measurement, trial.result.headroom, confirmed)
     spec = case.job.spec
     more = (
+        noise_line(case.noise),
         precision_line(case.trials, spec, trial),
         failures_line(case.trials),
         error_limit_line(case.job.targets),
+        rehearsal_line(case.job, _level(choice, spec.confidence)),
     )
     return Advice(
         outcome=outcome,

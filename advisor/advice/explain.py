@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 
-from advisor.terms.job import JobSpec, Trial
-from advisor.terms.measurement import Judgement, Measurement
+from advisor.measure.judge import margin_for
+from advisor.terms.calibration import Calibration
+from advisor.terms.job import Job, JobSpec, Trial
+from advisor.terms.measurement import Judgement, Measurement, Noise
 from advisor.terms.outcome import TrialState
 from advisor.terms.target import Metric, Target, Verdict
 
@@ -15,6 +17,10 @@ _SAMPLES = {
     Metric.E2E: "requests",
     Metric.ERRORS: "requests",
 }
+
+
+#: A limit that is judged as less than this part of itself is worth a word.
+MOVED = 0.99
 
 
 def error_limit_line(targets: Sequence[Target]) -> str | None:
@@ -87,6 +93,53 @@ def precision_line(trials: Sequence[Trial], spec: JobSpec, baseline: Trial | Non
         f"Not eligible: {many} the precision of weights or KV cache, and so "
         f"the answers (best: trial {best.number}, headroom {best.result.headroom}). "
         "--accept-precision-change lets them be advised; check their quality first."
+    )
+
+
+def rehearsal_line(job: Job, confidence: float) -> str:
+    """What the bounds were found to hold, and what that costs each limit at this level."""
+    calibration = job.spec.calibration
+    if calibration is None:
+        return (
+            "Bounds are at their nominal level: the simulator does not know this model on this "
+            "hardware, so they could not be rehearsed; near saturation, and where bursts are "
+            "rare, they may be too narrow"
+        )
+    lines = [_moved(t, confidence, calibration) for t in job.targets if not t.is_relative]
+    needs = ", ".join(line for line in lines if line) or "no limit had to be tightened"
+    return (
+        f"Bounds were rehearsed on {calibration.windows} simulated windows of this profile at "
+        f"each of several loads, {calibration.model} on {calibration.hardware}: {needs}"
+    )
+
+
+def _moved(target: Target, confidence: float, calibration: Calibration) -> str | None:
+    """What a target needs beside its limit, None where the limit is enough."""
+    if target.metric is Metric.ERRORS or target.percentile is None:
+        return None
+    name = f"{target.metric.upper()} p{target.percentile:g}"
+    if calibration.of(target.metric, target.percentile, confidence) is None:
+        return f"{name} was not, its bounds are at their nominal level"
+    margin = margin_for(target, confidence, calibration)
+    judged_ms, limit_ms = margin.tight.at(target.limit_ns) / 1e6, target.limit_ns / 1e6
+    if judged_ms == 0:
+        return f"{name} cannot be met on windows this short"
+    if judged_ms < MOVED * limit_ms:
+        return f"to be met, {name} must be shown within {judged_ms:.4g} ms"
+    return None
+
+
+def noise_line(noise: Sequence[Noise]) -> str | None:
+    """What a difference has to be larger than."""
+    if not noise:
+        return None
+    listed = ", ".join(
+        f"{n.metric.upper()} p{n.percentile:g} {1 / n.factor:.2f} to {n.factor:.2f} times"
+        for n in noise
+    )
+    return (
+        f"Noise band of this job: {noise[0].launches} launches of the current setting against "
+        f"{noise[0].launches} others of it would show {listed}"
     )
 
 

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from advisor import __version__
-from advisor.cli import db, doctor, jobs, profile, recommend, simulate, what_if
+from advisor.cli import db, doctor, export, jobs, profile, recommend, simulate, what_if
 from advisor.cli.options import Interrupted
 from advisor.terms.errors import AdvisorError, Blocked, InputError, LedgerError
 
@@ -26,6 +26,7 @@ app.command("show")(jobs.show)
 app.command("trials")(jobs.trials)
 app.command("what-if")(what_if.what_if)
 app.command("simulate")(simulate.simulate)
+app.command("export")(export.export)
 app.command("doctor")(doctor.doctor)
 app.add_typer(profile.app, name="profile")
 app.add_typer(db.app, name="db")

@@ -17,6 +17,7 @@ from advisor.terms.advice import Advice
 from advisor.terms.job import Job
 from advisor.wiring.asked import Asked
 from advisor.wiring.prepare import Prepared, prepare
+from advisor.wiring.rehearsed import rehearsed
 from advisor.wiring.run import run
 from advisor.wiring.spec import spec_of
 from advisor.wiring.stored import open_ledger, probe_ledger
@@ -29,6 +30,8 @@ def begin(asked: Asked, db: str | None, as_json_: bool, report: str | None) -> i
     probe_ledger(db)
     with prepared.bench.hold(f"a job for {prepared.spec.model}"):
         about = asyncio.run(prepared.bench.about())
+        with Console(stderr=True).status("rehearsing the profile in the simulator"):
+            prepared = rehearsed(prepared)
         with open_ledger(db) as ledger:
             job = ledger.open_job(prepared.spec, about)
             return _run(prepared, job, ledger, db, as_json_, report)

@@ -75,3 +75,24 @@ def _log_ratio(ours: float | None, theirs: float | None) -> float | None:
     if ours is None or theirs is None or not all(0 < v < math.inf for v in (ours, theirs)):
         return None
     return math.log(ours / theirs)
+
+
+def noise_band(
+    launches: Sequence[Curves], metric: Metric, percentile: float, confidence: float
+) -> float | None:
+    """The factor by which one setting differs from itself, two-sided at `confidence` (0..1).
+
+    `launches` are replays of one setting, each on a launch of its own. If both sides of a
+    comparison were that setting, with as many launches each, the ratio would lie between
+    1 / factor and factor: the t reach of the difference of two means of logarithms. The windows
+    differ as well, where those of a pair do not, so the band is rather too wide. None with fewer
+    than three launches, or where a percentile is missing, infinite or zero.
+    """
+    if len(launches) < LEAST_PAIRS:
+        return None
+    found = [_percentile(replay, metric, percentile) for replay in launches]
+    logs = [_log_ratio(value, 1.0) for value in found]
+    if any(log is None for log in logs):
+        return None
+    spread = float(np.array(logs, dtype=np.float64).std(ddof=1)) * math.sqrt(2 / len(logs))
+    return math.exp(float(special.stdtrit(len(logs) - 1, (1 + confidence) / 2)) * spread)

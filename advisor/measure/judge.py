@@ -4,24 +4,33 @@ from collections.abc import Sequence
 
 from advisor.measure.bounds import ShareBounds, bounds_at, design_effect, effective_size
 from advisor.measure.curves import Curves, Pool, pool
+from advisor.measure.margin import Margin, margin_of
+from advisor.measure.tail import clumping, verdict
 from advisor.measure.tail import nearest_rank as nearest_rank
-from advisor.measure.tail import tail_test, verdict
+from advisor.terms.calibration import Calibration
 from advisor.terms.measurement import Judgement
 from advisor.terms.target import Metric, Target, Verdict
 
 
-def judge(replays: Sequence[Curves], target: Target, confidence: float) -> Judgement:
-    """Judge a target at a one-sided level (0.5..1).
+def judge(
+    replays: Sequence[Curves],
+    target: Target,
+    confidence: float,
+    calibration: Calibration | None = None,
+) -> Judgement:
+    """Judge a target at a one-sided level (0.5..1), with the margin that a rehearsal asks for.
 
     MET when the upper bound of the share over the limit is at most the allowed share, MISSED when
     the lower bound is above it, else UNDECIDED; no samples decide nothing. A latency is met
     exactly when the upper bound of its percentile is within the limit. Raises ValueError for a
     target that is still relative to a baseline, or no replay.
     """
-    return judge_pool(pool(replays, target.metric), target, confidence)
+    return judge_pool(pool(replays, target.metric), target, confidence, calibration)
 
 
-def judge_pool(sample: Pool, target: Target, confidence: float) -> Judgement:
+def judge_pool(
+    sample: Pool, target: Target, confidence: float, calibration: Calibration | None = None
+) -> Judgement:
     """`judge`, for who has the pool of the target's metric already."""
     if target.is_relative:
         raise ValueError(f"{target} is relative to a baseline and must be resolved first")
@@ -31,9 +40,18 @@ def judge_pool(sample: Pool, target: Target, confidence: float) -> Judgement:
         shares = _error_bounds(sample, confidence)
         estimate, lower, upper = (share * 100 for share in shares)
     else:
-        test = tail_test(sample, target.allowed_share, confidence)
-        shares = test.bounds(target.limit_ns)
-        lower, estimate, upper = (value / 1e6 for value in test.percentile())
+        margin = margin_for(target, confidence, calibration)
+        clumped = clumping(sample, target.allowed_share)
+        test, stricter = clumped.test(confidence), clumped.test(margin.nominal or confidence)
+        limit = target.limit_ns
+        # no fewer samples lie over it than over a looser limit, no more than over a tighter one
+        shares = ShareBounds(
+            share=sample.share_over(limit),
+            lower=test.bounds(margin.loose.at(limit)).lower,
+            upper=stricter.bounds(margin.tight.at(limit)).upper,
+        )
+        estimate = sample.at(nearest_rank(target.allowed_share, len(sample))) / 1e6
+        lower, upper = margin.lower(test.lower()) / 1e6, margin.upper(stricter.upper()) / 1e6
     return Judgement(
         target=target,
         verdict=verdict(shares, target.allowed_share),
@@ -47,6 +65,13 @@ def judge_pool(sample: Pool, target: Target, confidence: float) -> Judgement:
         blocks=sample.blocks,
         confidence=confidence,
     )
+
+
+def margin_for(target: Target, confidence: float, calibration: Calibration | None) -> Margin:
+    """What was rehearsed for this target; nothing is moved where nothing was."""
+    if calibration is None:
+        return Margin()
+    return margin_of(calibration.of(target.metric, target.percentile, confidence))
 
 
 def _error_bounds(sample: Pool, confidence: float) -> ShareBounds:

@@ -1,6 +1,8 @@
 """How often a question may be asked of the data, and what each answer must then be worth."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 #: More looks make each one so strict that a longer replay is the better use of the time.
 MOST_LOOKS = 4
@@ -37,5 +39,23 @@ class Looks:
 
     @property
     def level(self) -> float:
-        """One-sided level of every single look."""
+        """One-sided level of every single look, when each adds as much load as the first."""
         return level(self.confidence, self.looks * self.claims)
+
+    def levels(self, windows: Sequence[int]) -> tuple[float, ...]:
+        """One-sided level of each look, given how many windows each will have seen in all.
+
+        The error is spent as the windows come in (alpha spending, Lan and DeMets, Biometrika 70,
+        1983, with a spending function that is proportional to the share of the load seen): a look
+        gets the part that its new windows are of all. That the looks share their earlier windows
+        would allow a little more; not using it keeps the sum right whatever the dependence.
+        Raises ValueError unless there is one number for each look, rising from above 0.
+        """
+        seen = [0, *windows]
+        if len(windows) != self.looks or any(b <= a for a, b in pairwise(seen)):
+            raise ValueError(
+                f"windows {list(windows)} must be {self.looks} rising numbers above 0"
+            )
+        error = 1 - level(self.confidence, self.claims)
+        steps = (b - a for a, b in pairwise(seen))
+        return tuple(1 - error * step / windows[-1] for step in steps)

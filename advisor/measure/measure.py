@@ -8,12 +8,17 @@ from numpy.typing import NDArray
 from advisor.measure.curves import Curves, Pool, pool_all
 from advisor.measure.judge import judge_pool
 from advisor.measure.tail import nearest_rank
+from advisor.terms.calibration import Calibration
 from advisor.terms.measurement import Measurement, Percentiles
 from advisor.terms.target import Metric, Target
 
 
 def measure(
-    replays: Sequence[Curves], targets: Sequence[Target], multiple: float, confidence: float
+    replays: Sequence[Curves],
+    targets: Sequence[Target],
+    multiple: float,
+    confidence: float,
+    calibration: Calibration | None = None,
 ) -> Measurement:
     """Pool replays and judge every target at a one-sided level (0.5..1).
 
@@ -30,7 +35,7 @@ def measure(
     return Measurement(
         multiple=multiple,
         percentiles=tuple(found for m in Metric if (found := percentiles(pools[m], m))),
-        judgements=tuple(judge_pool(pools[t.metric], t, confidence) for t in targets),
+        judgements=tuple(judge_pool(pools[t.metric], t, confidence, calibration) for t in targets),
         output_tokens_per_s=sum(replay.output_tokens for replay in replays) / seconds,
         total_tokens_per_s=sum(replay.total_tokens for replay in replays) / seconds,
         goodput_rps=good / seconds,

@@ -17,11 +17,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
 from advisor.measure.bounds import ShareBounds, bounds_at, design_effect, effective_size
 from advisor.measure.curves import Pool
-from advisor.measure.definitions import Float64
 from advisor.terms.target import Verdict
 
 #: The design effect is taken where these multiples of the allowed share are exceeded, and the
@@ -59,31 +56,72 @@ class TailTest:
     def percentile(self) -> tuple[float, float, float]:
         """(lower, estimate, upper) in ns: below the first every limit is missed, from the last
         on every limit is met; 0 and +inf where the sample bounds nothing."""
-        return (
-            self._least(lambda verdict: verdict is not Verdict.MISSED),
-            self.sample.at(nearest_rank(self.allowed, len(self.sample))),
-            self._least(lambda verdict: verdict is Verdict.MET),
-        )
+        estimate = self.sample.at(nearest_rank(self.allowed, len(self.sample)))
+        return self.lower(), estimate, self.upper()
 
-    def _least(self, holds: Callable[[Verdict], bool]) -> float:
-        """The least limit with such a verdict, which all above it have too; +inf without one.
+    def lower(self) -> float:
+        """The percentile's lower bound, ns: the least limit that is not missed.
 
-        The verdict can change only at a sample, or where two thirds of the limit are one.
+        Only a near limit can be missed: beyond it the share itself is below the allowed one.
         """
-        values = self.sample.values
+        return self._least(self._most(self.near, lambda bounds: bounds.lower))
+
+    def upper(self) -> float:
+        """The percentile's upper bound, ns: the least limit that is met, as one of its kind."""
+        near, far, remote = (
+            self._most(size, lambda bounds: bounds.upper)
+            for size in (self.near, self.far, self.remote)
+        )
+        few = self._most_of_few()
         return min(
-            _first(steps, lambda limit: holds(self._verdict(limit)))
-            for steps in (np.zeros(1), values, values * REMOTE_FACTOR)
+            self._least(near),
+            self._least(min(far, few)),
+            max(self._least(remote), self._remote_from(self._least(few))),
         )
 
-    def _verdict(self, limit: float) -> Verdict:
-        return verdict(self.bounds(limit), self.allowed)
+    def _most_of_few(self) -> int:
+        """How many samples over a limit still count as few."""
+        n = len(self.sample)
+        over = math.floor(self._few * n) + 1
+        while over / n > self._few:
+            over -= 1
+        return over
+
+    def _most(self, size: float, bound: Callable[[ShareBounds], float]) -> int:
+        """How many samples may lie over a limit with this bound at most the allowed share; -1
+        when not even none may."""
+        n = len(self.sample)
+
+        def holds(over: int) -> bool:
+            return bound(bounds_at(over / n, size, self.confidence)) <= self.allowed
+
+        low, high = -1, n + 1
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if holds(middle) else (low, middle)
+        return low
+
+    def _least(self, over: int) -> float:
+        """The least limit with at most so many samples over it, 0 for all of them, +inf for -1."""
+        n = len(self.sample)
+        if over < 0:
+            return math.inf
+        return 0.0 if over >= n else self.sample.at(n - 1 - over)
+
+    def _remote_from(self, value: float) -> float:
+        """The least limit of which two thirds are this value; rounding may need one step more."""
+        limit = value * REMOTE_FACTOR
+        return limit if limit / REMOTE_FACTOR >= value else math.nextafter(limit, math.inf)
+
+    @property
+    def _few(self) -> float:
+        return FEW * self.allowed
 
     def _size(self, limit: float) -> float:
-        few = FEW * self.allowed
-        if self.sample.share_over(limit) > few:
+        if self.sample.share_over(limit) > self._few:
             return self.near
-        return self.far if self.sample.share_over(limit / REMOTE_FACTOR) > few else self.remote
+        beyond = self.sample.share_over(limit / REMOTE_FACTOR) > self._few
+        return self.far if beyond else self.remote
 
 
 def verdict(bounds: ShareBounds, allowed: float) -> Verdict:
@@ -93,18 +131,37 @@ def verdict(bounds: ShareBounds, allowed: float) -> Verdict:
     return Verdict.MISSED if bounds.lower > allowed else Verdict.UNDECIDED
 
 
-def tail_test(sample: Pool, allowed: float, confidence: float) -> TailTest:
-    """Prepare a non-empty sample for targets with this allowed share."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Clumping:
+    """One pooled sample, and the design effects of exceeding a near, a far and a remote limit."""
 
-    def size(deff: float) -> float:
-        return effective_size(len(sample), sample.blocks, confidence, deff)
+    sample: Pool
+    #: samples that may exceed a limit, 0..1
+    allowed: float
+    near: float
+    far: float
+    remote: float
 
+    def test(self, confidence: float) -> TailTest:
+        """The test at a one-sided level (0.5..1)."""
+        sizes = (
+            effective_size(len(self.sample), self.sample.blocks, confidence, deff)
+            for deff in (self.near, self.far, self.remote)
+        )
+        return TailTest(self.sample, self.allowed, confidence, *sizes)
+
+
+def clumping(sample: Pool, allowed: float) -> Clumping:
+    """Of a non-empty sample, for targets with this allowed share."""
     extreme = deff_at(sample, allowed * EXTREME_PART)
     tail = max(extreme, *(deff_at(sample, allowed * part) for part in TAIL_PARTS))
     body = [deff_at(sample, allowed * part) for part in BODY_PARTS if allowed * part <= 0.5]
-    return TailTest(
-        sample, allowed, confidence, size(max(tail, *body, 1.0)), size(tail), size(extreme)
-    )
+    return Clumping(sample, allowed, max(tail, *body, 1.0), tail, extreme)
+
+
+def tail_test(sample: Pool, allowed: float, confidence: float) -> TailTest:
+    """Prepare a non-empty sample for targets with this allowed share."""
+    return clumping(sample, allowed).test(confidence)
 
 
 def deff_at(sample: Pool, share: float) -> float:
@@ -120,12 +177,3 @@ def deff_at(sample: Pool, share: float) -> float:
 def nearest_rank(allowed_share: float, n: int) -> int:
     """0-based rank of the percentile: the least value with at most that share of n above it."""
     return n - 1 - math.floor(round(allowed_share * n, 9))
-
-
-def _first(steps: Float64, holds: Callable[[float], bool]) -> float:
-    """The first of ascending steps for which holds what, once true, stays true; else +inf."""
-    low, high = -1, len(steps)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(float(steps[middle])) else (middle, high)
-    return float(steps[high]) if high < len(steps) else math.inf

@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import plotly.graph_objects as go
-import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from plotly.subplots import make_subplots
 
+from advisor.report.parquet import arrow
 from advisor.sim import Timeline
 from advisor.terms.errors import InputError
 
@@ -23,6 +22,8 @@ def check_timeline(path: Path) -> None:
         raise InputError(f"timeline {path}: the name must end in .html or .parquet")
     if not path.absolute().parent.is_dir():
         raise InputError(f"timeline {path}: the folder does not exist")
+    if path.suffix == ".parquet":
+        arrow(f"timeline {path}", "a name that ends in .html")
 
 
 def write_timeline(path: Path, timeline: Timeline, title: str) -> None:
@@ -36,15 +37,17 @@ def write_timeline(path: Path, timeline: Timeline, title: str) -> None:
             # Self-contained: the plotting library is inside, nothing is fetched.
             path.write_text(_figure(timeline, title).to_html(), encoding="utf-8")
         else:
-            pq.write_table(_table(timeline), path)
+            _write_table(path, timeline)
     except OSError as exc:
         raise InputError(f"timeline {path}: cannot be written: {exc.strerror}") from exc
 
 
-def _table(timeline: Timeline) -> pa.Table:
+def _write_table(path: Path, timeline: Timeline) -> None:
+    pa, pq = arrow(f"timeline {path}", "a name that ends in .html")
     names = [each.name for each in fields(timeline) if each.name != "num_usable_blocks"]
     table = pa.table({name: getattr(timeline, name) for name in names})
-    return table.replace_schema_metadata({"num_usable_blocks": str(timeline.num_usable_blocks)})
+    blocks = {"num_usable_blocks": str(timeline.num_usable_blocks)}
+    pq.write_table(table.replace_schema_metadata(blocks), path)
 
 
 def _figure(timeline: Timeline, title: str) -> go.Figure:

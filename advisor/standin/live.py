@@ -90,8 +90,7 @@ class LiveEngine:
         pool = self.scheduler.pool
         if pool.num_free < pool.num_usable:
             return False
-        pool.take(pool.num_usable)
-        pool.release((), pool.num_usable)
+        pool.release(pool.take(pool.num_usable))
         return True
 
     async def run(self) -> None:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from advisor.terms.calibration import Calibration
 from advisor.terms.flags import FlagValue
 from advisor.terms.measurement import Headroom, Measurement
 from advisor.terms.outcome import Failure, ReplayOutcome, TrialState
@@ -72,6 +73,8 @@ class JobSpec:
     rounds: int = 2
     #: windows pooled for one verdict
     windows: int = 3
+    #: what a rehearsal showed of the bounds; None where the simulator does not know the server
+    calibration: Calibration | None = None
 
 
 @dataclass(frozen=True, slots=True)

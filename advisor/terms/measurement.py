@@ -75,6 +75,17 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
+class Noise:
+    """A/A: how far one setting, on launches of its own, differs from itself in one percentile."""
+
+    metric: Metric
+    percentile: float
+    #: ratios between 1 / factor and factor are noise
+    factor: float
+    launches: int
+
+
+@dataclass(frozen=True, slots=True)
 class Headroom:
     """The largest multiple that meets every target lies in [low, high]; None = not bracketed."""
 

@@ -7,11 +7,11 @@ from advisor.advice.advise import Case
 from advisor.advice.choose import effective
 from advisor.measure.headroom import headroom
 from advisor.measure.measure import measure
-from advisor.terms.job import Job, Phase, Trial
+from advisor.terms.job import Job, JobSpec, Phase, Trial
 from advisor.terms.outcome import TrialState
 from advisor.terms.target import Target
 from advisor.tune.attempts import over
-from advisor.tune.confirmation import baseline_held_out, pooled_rounds
+from advisor.tune.confirmation import baseline_held_out, baseline_noise, pooled_rounds
 from advisor.tune.ports import Scored
 
 
@@ -46,6 +46,9 @@ def case_of(
         baseline_held_out=None
         if baseline is None
         else baseline_held_out(confirming, scored, baseline.setting, job.targets, job.spec),
+        noise=()
+        if baseline is None
+        else baseline_noise(confirming, scored, baseline.setting, job.targets, job.spec),
         confirm_launches=len(confirming),
         replays=sum(trial.replays for trial in ended),
         notes=tuple(notes),
@@ -60,14 +63,13 @@ def judged_again(
 ) -> tuple[Job, list[Trial]]:
     """The same replays held against other targets; nothing is launched."""
     asked = replace(job, targets=tuple(targets))
-    confidence = job.spec.confidence
     return asked, [
-        _again(trial, scored.get(trial.number, ()), targets, confidence) for trial in trials
+        _again(trial, scored.get(trial.number, ()), targets, job.spec) for trial in trials
     ]
 
 
 def _again(
-    trial: Trial, scored: Sequence[Scored], targets: Sequence[Target], confidence: float
+    trial: Trial, scored: Sequence[Scored], targets: Sequence[Target], spec: JobSpec
 ) -> Trial:
     if trial.result.state is not TrialState.MEASURED:
         return trial
@@ -76,7 +78,9 @@ def _again(
     # a multiple that a void replay cut short has fewer windows than the others
     whole = max(map(len, pools.values()), default=0)
     points = tuple(
-        measure(pools[m], targets, m, confidence) for m in multiples if len(pools[m]) == whole
+        measure(pools[m], targets, m, spec.confidence, spec.calibration)
+        for m in multiples
+        if len(pools[m]) == whole
     )
     bracketed = headroom(points) if points else None
     return replace(trial, result=replace(trial.result, measurements=points, headroom=bracketed))

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from advisor.advice.confirm import Arm, Round, time_targets
-from advisor.measure.compare import compare
+from advisor.measure.compare import compare, noise_band
 from advisor.measure.looks import level
 from advisor.measure.measure import measure
 from advisor.terms.job import JobSpec, Phase, Trial
-from advisor.terms.measurement import Comparison, Measurement
+from advisor.terms.measurement import Comparison, Measurement, Noise
 from advisor.terms.outcome import TrialState
 from advisor.terms.profile import Window, Windows
 from advisor.terms.setting import Setting
@@ -164,7 +164,8 @@ def pooled(
     pool = [s.curves for t in trials for s in scored.get(t.number, ()) if s.multiple == multiple]
     if not pool or len(pool) < len(trials):
         return None
-    return measure(pool, targets, multiple, level(spec.confidence, claims(spec)))
+    confidence = level(spec.confidence, claims(spec))
+    return measure(pool, targets, multiple, confidence, spec.calibration)
 
 
 def baseline_held_out(
@@ -180,6 +181,27 @@ def baseline_held_out(
     if any(t.result.state is not TrialState.MEASURED for t in theirs):
         return None
     return pooled(theirs, scored, spec.load, targets, spec)
+
+
+def baseline_noise(
+    trials: Sequence[Trial],
+    scored: Mapping[int, Sequence[Scored]],
+    baseline: Setting,
+    targets: Sequence[Target],
+    spec: JobSpec,
+) -> tuple[Noise, ...]:
+    """A/A, from the confirming launches of the baseline: one window each, at the job's load."""
+    theirs = [t for t in trials if t.setting == baseline]
+    launches = [
+        s.curves for t in theirs for s in scored.get(t.number, ()) if s.multiple == spec.load
+    ]
+    found = []
+    for target in time_targets(targets):
+        if target.percentile is not None:
+            factor = noise_band(launches, target.metric, target.percentile, spec.confidence)
+            if factor is not None:
+                found.append(Noise(target.metric, target.percentile, factor, len(launches)))
+    return tuple(found)
 
 
 def _comparisons(

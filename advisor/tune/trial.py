@@ -70,7 +70,7 @@ class TrialRunner:
             absolute = resolve(at_load)
 
             def note(pool: Sequence[Curves], multiple: float) -> Measurement:
-                measured = measure(pool, absolute, multiple, self.spec.confidence)
+                measured = self._measure(pool, absolute, multiple)
                 found.measurements.append(measured)
                 return measured
 
@@ -102,7 +102,7 @@ class TrialRunner:
             player = self._player(server, targets, keep.replay)
             for multiple in multiples:
                 pool = await self._pool(player, setting, (window,), multiple)
-                found.measurements.append(measure(pool, targets, multiple, self.spec.confidence))
+                found.measurements.append(self._measure(pool, targets, multiple))
 
         return await self._launch(setting, keep.token, deed)
 
@@ -125,6 +125,11 @@ class TrialRunner:
         return TrialResult(
             state, failure, found.launch, tuple(points), bracketed, "; ".join(found.notes)
         )
+
+    def _measure(
+        self, pool: Sequence[Curves], targets: Sequence[Target], multiple: float
+    ) -> Measurement:
+        return measure(pool, targets, multiple, self.spec.confidence, self.spec.calibration)
 
     def _player(
         self, server: Server, targets: Sequence[Target], record: Callable[[Replay], None]

@@ -1,8 +1,9 @@
 """What a job's rows alone can tell: nothing here launches, replays or searches."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from advisor.advice.advise import advise
+from advisor.report.requests import Exported
 from advisor.store.database import probe
 from advisor.store.ledger import SqlLedger
 from advisor.store.location import default_url
@@ -44,3 +45,18 @@ def judge_again(
 
 
 WHAT_IF_NOTE = "Judged again from stored replays; settings that were not confirmed stay unproven"
+
+
+def exported_replays(ledger: SqlLedger, job: Job) -> Iterator[Exported]:
+    """Every attempt of every trial, in the order played; one is in memory at a time."""
+    for trial in ledger.trials(job.id):
+        for replay in ledger.replays(job.id, trial.number):
+            yield Exported(
+                trial=trial.number,
+                phase=str(trial.phase),
+                replay=replay.ordinal,
+                window=replay.plan.window.name,
+                multiple=replay.plan.multiple,
+                outcome=str(replay.outcome),
+                traces=ledger.traces(replay.id),
+            )

@@ -79,7 +79,7 @@ class Advisor:
         return self(*words, "--db", self.url)
 
     def _environment(self) -> dict[str, str]:
-        passed = ("PATH", "LANG", "LC_ALL", "TMPDIR", "SYSTEMROOT")
+        passed = ("PATH", "LANG", "LC_ALL", "TMPDIR", "SYSTEMROOT", "XDG_CACHE_HOME")
         kept = {name: os.environ[name] for name in passed if name in os.environ}
         package = {} if self.package is None else {"PYTHONPATH": str(self.package)}
         return {**kept, **package, "HOME": str(self.home), **self.environ}

@@ -1,5 +1,6 @@
 """A command line with a home of its own, and one finished job to look at."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,14 @@ import pytest
 from tests.flow.command import Advisor, Ended
 from tests.flow.jobs import SMALL_JOB, Finished
 from tests.flow.loads import write_small
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A profile is rehearsed once for all jobs with it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @pytest.fixture(name="advisor")

@@ -97,7 +97,7 @@ def test_blocked_keeps_what_is_known_of_the_baseline() -> None:
     assert advice.choice is None
     assert advice.baseline is not None
     assert not advice.baseline.confirmed
-    assert advice.reasons == ("the GPU is gone",)
+    assert advice.reasons[0] == "the GPU is gone"
 
 
 def test_notes_follow_the_reasons() -> None:

@@ -1,5 +1,6 @@
 """Sentences, to the letter."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -11,13 +12,17 @@ from advisor.advice.explain import (
     error_limit_line,
     evidence_lines,
     failures_line,
+    noise_line,
     percent,
     precision_line,
+    rehearsal_line,
     targets_line,
 )
-from advisor.terms.measurement import Judgement
+from advisor.terms.calibration import Calibration, Rehearsed, Rung
+from advisor.terms.job import Job
+from advisor.terms.measurement import Judgement, Noise
 from advisor.terms.outcome import Reason
-from advisor.terms.target import parse_target
+from advisor.terms.target import Metric, Target, parse_target
 from tests.unit.advice.examples import (
     ERRORS,
     MET,
@@ -50,7 +55,47 @@ def test_a_whole_advice_to_the_letter() -> None:
         "Errors met: 1 % of requests failed, at most 2 % with 95 % confidence, 1 % allowed; "
         "baseline 1 %",
         "Did not run: oom_load x1",
+        "Bounds are at their nominal level: the simulator does not know this model on this "
+        "hardware, so they could not be rehearsed; near saturation, and where bursts are rare, "
+        "they may be too narrow",
     )
+
+
+def rehearsed_job(*truth_upper: tuple[float, float], targets: Sequence[Target] = (TTFT,)) -> Job:
+    rungs = tuple(Rung(1.0, truth, upper, truth) for truth, upper in truth_upper)
+    found = (Rehearsed(Metric.TTFT, 95.0, 0.95, 0.975, rungs),)
+    spec = replace(SPEC, calibration=Calibration("m", "h100-sxm", 20, found))
+    return replace(case([]).job, spec=spec, targets=tuple(targets))
+
+
+@pytest.mark.parametrize(
+    ("rung", "said"),
+    [
+        ((1000, 999), "m on h100-sxm: no limit had to be tightened"),
+        ((1000, 500), "m on h100-sxm: to be met, TTFT p95 must be shown within 500 ms"),
+        ((1000, 1), "m on h100-sxm: TTFT p95 cannot be met on windows this short"),
+    ],
+)
+def test_what_the_rehearsal_costs_a_limit_is_said(rung: tuple[float, float], said: str) -> None:
+    line = rehearsal_line(rehearsed_job(rung), 0.95)
+    assert line.startswith("Bounds were rehearsed on 20 simulated windows of this profile")
+    assert line.endswith(said)
+
+
+def test_the_noise_band_is_what_a_difference_has_to_leave() -> None:
+    noise = [Noise(Metric.TTFT, 95.0, 1.25, 3), Noise(Metric.ITL, 99.0, 1.02, 3)]
+    assert noise_line(noise) == (
+        "Noise band of this job: 3 launches of the current setting against 3 others of it would "
+        "show TTFT p95 0.80 to 1.25 times, ITL p99 0.98 to 1.02 times"
+    )
+    assert noise_line([]) is None
+    assert noise_line(noise) in advise(replace(case([]), noise=tuple(noise))).reasons
+
+
+def test_a_target_that_was_not_rehearsed_is_named() -> None:
+    job = rehearsed_job((1000, 999), targets=(TTFT, parse_target("itl:p99<=9ms"), ERRORS))
+    line = rehearsal_line(job, 0.95)
+    assert line.endswith("ITL p99 was not, its bounds are at their nominal level")
 
 
 def test_a_miss_is_shown_with_the_bound_that_proves_it() -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from advisor.measure.compare import Difference, compare, difference
+from advisor.measure.compare import Difference, compare, difference, noise_band
 from advisor.measure.curves import Curves, curves
 from advisor.terms.measurement import Comparison
 from advisor.terms.target import Metric
@@ -58,3 +58,20 @@ def test_without_a_ratio_there_is_no_claim() -> None:
 def test_errors_are_not_compared() -> None:
     with pytest.raises(ValueError, match="rate"):
         compare([pair(1, 1)] * 3, Metric.ERRORS, 95, 0.95)
+
+
+def noise(*ttfts_ms: float) -> float | None:
+    launches = [curves(steady(50, [ttft_ms])) for ttft_ms in ttfts_ms]
+    return noise_band(launches, Metric.TTFT, 95, 0.95)
+
+
+def test_the_noise_band_is_what_a_setting_would_show_against_itself() -> None:
+    assert noise(100, 100, 100) == pytest.approx(1)
+    # the logarithms' standard deviation is log 2; of a difference of two means of three, sqrt 2/3
+    assert noise(50, 100, 200) == pytest.approx(2 ** (4.302653 * (2 / 3) ** 0.5), rel=1e-5)
+
+
+def test_a_noise_band_needs_three_launches_with_a_value() -> None:
+    assert noise(100, 110) is None
+    failing = curves(steady(50, [10], fail_every=5))
+    assert noise_band([failing] * 3, Metric.TTFT, 95, 0.95) is None

@@ -14,6 +14,7 @@ from advisor.terms.profile import Plan, WindowRole
 from advisor.terms.setting import Setting
 from advisor.tune.confirmation import (
     baseline_held_out,
+    baseline_noise,
     claim_multiple,
     claims,
     pooled_rounds,
@@ -150,6 +151,17 @@ def test_a_stricter_split_takes_wider_intervals_of_the_pairs() -> None:
         assert ttft.ratio == pytest.approx(0.5, rel=0.02)
         widths.append(ttft.upper_ratio - ttft.lower_ratio)
     assert 0 < widths[0] < widths[1]
+
+
+def test_the_baselines_own_launches_tell_what_is_noise() -> None:
+    played = Played()
+    played.round(0, Dials(50), Dials(100))
+    for found in baseline_noise(played.trials, played.scored, THEIRS, TARGETS, SPEC):
+        assert found.launches == 3
+        assert found.factor == pytest.approx(1, abs=0.1)  # it is the same server each time
+    ours = baseline_noise(played.trials, played.scored, OURS, TARGETS, SPEC)
+    assert [noise.metric for noise in ours] == ["ttft", "itl"]
+    assert baseline_noise(played.trials[:2], played.scored, THEIRS, TARGETS, SPEC) == ()
 
 
 def test_half_a_round_proves_nothing() -> None:

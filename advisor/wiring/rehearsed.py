@@ -1,0 +1,113 @@
+"""Before a job is opened: its profile is rehearsed, so that its bounds hold what they claim."""
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from platformdirs import user_cache_dir
+
+from advisor.bench.rehearse import SHARES, WINDOWS, rehearse
+from advisor.measure.looks import level
+from advisor.measure.rehearsal import HALVINGS, POOLS
+from advisor.sim.config import EngineConfig, resolve
+from advisor.sim.hardware import hardware, hardware_names
+from advisor.sim.models import model
+from advisor.store.serde import dump, load
+from advisor.terms.calibration import Calibration
+from advisor.terms.errors import InputError, LaunchFailed, LedgerError
+from advisor.terms.job import JobSpec
+from advisor.terms.setting import Setting
+from advisor.terms.target import Metric
+from advisor.tune.confirmation import claims
+from advisor.wiring.prepare import Prepared
+
+#: Raised with anything that changes what a rehearsal finds: the simulator, windows, bounds.
+VERSION = 1
+
+
+def rehearsed(prepared: Prepared) -> Prepared:
+    """With the job's calibration, from the cache where this profile and plan were rehearsed.
+
+    As it is where the simulator knows nothing of the server: its verdicts stay at their nominal
+    level, and the advice says so.
+    """
+    spec = prepared.spec
+    config = _server(prepared)
+    asked = sorted(
+        {(t.metric, t.percentile) for t in spec.targets if t.metric is not Metric.ERRORS}
+    )
+    points = [(metric, percentile) for metric, percentile in asked if percentile is not None]
+    if config is None or not points:
+        return prepared
+    levels = (spec.confidence, level(spec.confidence, claims(spec)))
+    path = _cache_path(prepared, config, points, levels)
+    calibration = _cached(path)
+    if calibration is None:
+        calibration = rehearse(
+            prepared.profile,
+            prepared.split.windows,
+            config,
+            points,
+            levels,
+            load=spec.load,
+            # of the profile, not of the job: the next job with it shall find this one's
+            seed=int(spec.profile_sha256[:8], 16),
+        )
+        _keep(path, calibration)
+    return replace(prepared, spec=replace(spec, calibration=calibration))
+
+
+def _server(prepared: Prepared) -> EngineConfig | None:
+    """The baseline as the simulator runs it, or the model with vLLM's defaults where that does
+    not start; None for a model or hardware that it does not know."""
+    spec = prepared.spec
+    if spec.hardware not in hardware_names():
+        return None
+    try:
+        model(spec.model)
+    except InputError:
+        return None
+    for setting in (prepared.baseline, Setting.of(spec.model, {}, ())):
+        with contextlib.suppress(LaunchFailed):
+            return resolve(setting, hardware(spec.hardware))
+    return None
+
+
+def _cache_path(
+    prepared: Prepared,
+    config: EngineConfig,
+    points: Sequence[tuple[Metric, float]],
+    levels: tuple[float, ...],
+) -> Path:
+    windows = prepared.split.windows
+    lengths = [window.duration_ns for window in windows.search]
+    spec: JobSpec = prepared.spec
+    told = json.dumps(
+        [
+            (VERSION, SHARES, WINDOWS, POOLS, HALVINGS),
+            (spec.profile_sha256, lengths, windows.gap_ns, spec.load),
+            (config.model.name, config.hardware.name, sorted(config.resolved_flags().items())),
+            (points, levels),
+        ]
+    )
+    name = hashlib.sha256(told.encode()).hexdigest()[:24]
+    return Path(user_cache_dir("advisor")) / "rehearsals" / f"{name}.json"
+
+
+def _cached(path: Path) -> Calibration | None:
+    try:
+        return load(Calibration, json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, LedgerError):
+        return None  # not there, or damaged: it is made again
+
+
+def _keep(path: Path, calibration: Calibration) -> None:
+    # a folder that cannot be written costs the next job a minute, this one nothing
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        written = path.with_suffix(".new")
+        written.write_text(json.dumps(dump(Calibration, calibration)), encoding="utf-8")
+        written.replace(path)

@@ -1,0 +1,303 @@
+"""Whether the bounds hold what they claim; prints one JSON object.
+
+The scheduler simulator plays loads of several kinds, from light to near saturation, so the truth
+is known: the percentile over all windows of a row. Bounds are first calibrated as a job's are, on
+recordings of the row's kind; the windows they are then tried on come from other recordings.
+
+python benchmarks/coverage.py [--seed N] [--windows N]
+"""
+
+import argparse
+import json
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing import Pool as Processes
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from advisor.bench.rehearse import Stage, rehearse
+from advisor.measure.curves import Curve, Curves, curves, pool
+from advisor.measure.looks import MOST_LOOKS, Looks
+from advisor.measure.margin import Margin, margin_of
+from advisor.measure.power import PlannedSample, check_power
+from advisor.measure.tail import clumping, nearest_rank
+from advisor.profile.arrivals import Phase, modulated_poisson, poisson
+from advisor.profile.rows import fingerprint
+from advisor.profile.synth import RECIPES
+from advisor.profile.window import split
+from advisor.sim.config import EngineConfig, resolve
+from advisor.sim.hardware import hardware
+from advisor.terms.calibration import Calibration
+from advisor.terms.errors import TargetError
+from advisor.terms.profile import Profile, Request, Windows
+from advisor.terms.setting import Setting
+from advisor.terms.target import Metric, Target, Unit
+
+S = 10**9
+CONFIDENCE = 0.95
+LOOKS = Looks(CONFIDENCE, looks=MOST_LOOKS)
+#: windows of one verdict, and of the longest of its looks
+POOL_OF = 3
+LONGEST = POOL_OF * MOST_LOOKS
+#: of what the server carries
+LOADS = (0.4, 0.7, 0.9)
+ASKED = ((Metric.TTFT, 95.0), (Metric.TTFT, 99.0), (Metric.ITL, 99.0))
+#: recordings that each kind of load is calibrated on, in turns
+RECORDINGS = 2
+#: pools drawn of each row's windows; jobs, each with all its looks
+POOLS, JOBS = 300, 200
+#: a good setting's limit, times its true percentile: how often it stays undecided
+GOOD = 1.5
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Traffic of one kind."""
+
+    make: Callable[[Random], list[Request]]
+    block_tokens: int = 128
+    gap_s: float = 20.0
+
+
+def _log_normal(random: Random, median: float, sigma: float, low: int, high: int) -> int:
+    return round(min(high, max(low, median * math.exp(sigma * random.gauss(0, 1)))))
+
+
+def _short_chats(random: Random) -> list[Request]:
+    return [
+        _request(
+            at, _log_normal(random, 600, 0.8, 16, 8000), _log_normal(random, 130, 0.7, 4, 1200)
+        )
+        for at in poisson(random, 10.0, 0.0, 600.0)
+    ]
+
+
+def _long_documents(random: Random) -> list[Request]:
+    return [
+        _request(
+            at,
+            _log_normal(random, 12000, 0.6, 2000, 40000),
+            _log_normal(random, 150, 0.5, 20, 600),
+        )
+        for at in poisson(random, 1.0, 0.0, 2400.0)
+    ]
+
+
+def _heavy_tails(random: Random) -> list[Request]:
+    return [
+        _request(
+            at,
+            _log_normal(random, 400, 1.6, 16, 30000),
+            min(4000, round(40 * random.paretovariate(1.2))),
+        )
+        for at in poisson(random, 8.0, 0.0, 900.0)
+    ]
+
+
+def _request(at_s: float, tokens: int, output: int) -> Request:
+    return Request(round(at_s * S), tokens, max(output, 1))
+
+
+def _bursts(random: Random) -> list[Request]:
+    phases = (Phase(3.0, 6.0), Phase(15.0, 2.0))
+    return [
+        _request(
+            at, _log_normal(random, 1500, 0.9, 32, 8000), _log_normal(random, 100, 1.0, 2, 1000)
+        )
+        for at in modulated_poisson(random, phases, 0.0, 1200.0)
+    ]
+
+
+KINDS = {
+    "short chats": Kind(_short_chats),
+    "long documents": Kind(_long_documents),
+    "bursts": Kind(_bursts),
+    "heavy tails": Kind(_heavy_tails),
+    "bursts of chats and documents": Kind(RECIPES["chat-and-documents"].make),
+    "shared prefix, sessions": Kind(
+        RECIPES["chat-shared-prefix"].make, RECIPES["chat-shared-prefix"].block_tokens
+    ),
+}
+
+
+def recorded(kind: str, seed: int) -> tuple[Profile, Windows]:
+    """A recording of this kind, split as a job splits it."""
+    requests = tuple(KINDS[kind].make(Random(seed)))
+    block = KINDS[kind].block_tokens
+    profile = Profile(kind, requests, block, fingerprint(requests), "synthetic", "Apache-2.0", "")
+    gap_ns = round(KINDS[kind].gap_s * S)
+    return profile, split(profile, windows=POOL_OF, rounds=2, gap_ns=gap_ns)
+
+
+def server() -> EngineConfig:
+    flags = {"max_num_batched_tokens": 2048, "max_model_len": 65536}
+    return resolve(Setting.of("llama-3.1-8b", flags, ()), hardware("h100-sxm"))
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    kind: str
+    calibration: Calibration
+    #: load multiple at which the server can do no more
+    most: float
+
+
+def calibrate(task: tuple[str, int]) -> Calibrated:
+    kind, seed = task
+    profile, windows = recorded(kind, seed)
+    most = Stage(profile, windows, server(), seed).capacity()
+    levels = (CONFIDENCE, LOOKS.level)
+    found = rehearse(profile, windows, server(), ASKED, levels, load=most, seed=seed)
+    return Calibrated(kind, found, most)
+
+
+def play(task: tuple[str, float, int]) -> Curves:
+    """One window of a recording of its own; the metrics asked for alone, to travel light."""
+    kind, multiple, seed = task
+    profile, windows = recorded(kind, seed)
+    found = curves(Stage(profile, windows, server(), seed).play(seed, multiple))
+    kept: dict[Metric, Curve] = {m: found.by_metric[m] for m in (Metric.TTFT, Metric.ITL)}
+    return Curves(kept, found.requests, found.window_ns, found.output_tokens, found.total_tokens)
+
+
+def rows_of(task: tuple[str, float, list[Curves], list[Calibration], int]) -> list[dict[str, Any]]:
+    """One row for each percentile that pools of this size may be asked for at all."""
+    kind, load, windows, calibrations, seed = task
+    return [
+        Row(kind, load, windows, calibrations, metric, percentile, seed).told()
+        for metric, percentile in ASKED
+        if _decidable(windows, metric, percentile)
+    ]
+
+
+def _decidable(windows: Sequence[Curves], metric: Metric, percentile: float) -> bool:
+    """By the check that refuses a job before its first launch."""
+    mean = sum(w.requests for w in windows) / len(windows)
+    gaps = sum(len(w.by_metric[Metric.ITL]) for w in windows) / len(windows)
+    planned = PlannedSample(round(POOL_OF * mean), round(POOL_OF * gaps), POOL_OF, 1.0)
+    try:
+        check_power([Target(metric, percentile, 1.0, Unit.MS)], planned, CONFIDENCE)
+    except TargetError:
+        return False
+    return True
+
+
+class Row:
+    """One percentile at one load: many pools held against the truth."""
+
+    def __init__(
+        self,
+        kind: str,
+        load: float,
+        windows: list[Curves],
+        calibrations: list[Calibration],
+        metric: Metric,
+        percentile: float,
+        seed: int,
+    ) -> None:
+        self.kind, self.load, self.windows = kind, load, windows
+        self.calibrations, self.metric, self.percentile = calibrations, metric, percentile
+        self.allowed = round(1 - percentile / 100, 12)
+        whole = pool(windows, metric)
+        self.truth = whole.at(nearest_rank(self.allowed, len(whole)))
+        self.random = np.random.default_rng(seed)
+
+    def told(self) -> dict[str, Any]:
+        drawn = list(self._pools(POOL_OF, POOLS))
+        covers = [not self._met(rows, i, CONFIDENCE) for i, rows in enumerate(drawn)]
+        nominal = [not self._met(rows, None, CONFIDENCE) for rows in drawn]
+        false_met = [self._ever_met(rows, i) for i, rows in enumerate(self._pools(LONGEST, JOBS))]
+        used = [self._margin(i, CONFIDENCE) for i in range(len(self.calibrations))]
+        return {
+            "case": self.kind,
+            "load": self.load,
+            "metric": f"{self.metric} p{self.percentile:g}",
+            "requests_per_window": round(np.mean([w.requests for w in self.windows])),
+            "truth_ms": round(self.truth / 1e6, 1),
+            "nominal_coverage_pct": _pct(nominal),
+            "coverage_pct": _pct(covers),
+            "nominal_levels": [each.nominal for each in used],
+            "margins": [round(self.truth / max(m.tight.at(self.truth), 1.0), 2) for m in used],
+            "false_met_pct": _pct(false_met),
+            "undecided_pct": {str(n): self._undecided(n) for n in (3, 6, 12)},
+        }
+
+    def _pools(self, size: int, count: int) -> Iterator[list[int]]:
+        for _ in range(count):
+            yield self.random.choice(len(self.windows), size, replace=False).tolist()
+
+    def _met(
+        self, rows: Sequence[int], calibration: int | None, level: float, factor: float = 1.0
+    ) -> bool:
+        clumped = clumping(pool([self.windows[row] for row in rows], self.metric), self.allowed)
+        margin = self._margin(calibration, level)
+        test = clumped.test(margin.nominal or level)
+        return test.bounds(margin.tight.at(self.truth * factor)).upper <= self.allowed
+
+    def _margin(self, calibration: int | None, level: float) -> Margin:
+        if calibration is None:
+            return Margin()
+        known = self.calibrations[calibration % len(self.calibrations)]
+        return margin_of(known.of(self.metric, self.percentile, level))
+
+    def _ever_met(self, rows: Sequence[int], calibration: int) -> bool:
+        """A job exactly on its limit that measures longer each time, until its looks are spent."""
+        looks = range(POOL_OF, LONGEST + 1, POOL_OF)
+        return any(self._met(rows[:seen], calibration, LOOKS.level) for seen in looks)
+
+    def _undecided(self, size: int) -> float:
+        pools = self._pools(size, 60)
+        return _pct([not self._met(rows, i, CONFIDENCE, GOOD) for i, rows in enumerate(pools)])
+
+
+def _pct(hits: Sequence[bool]) -> float:
+    return round(100 * sum(hits) / len(hits), 1)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seed", type=int, default=1, help="another one makes other recordings")
+    parser.add_argument("--windows", type=int, default=150, help="replays of each row")
+    parser.add_argument("--kind", action="append", choices=KINDS, help="only these")
+    asked = parser.parse_args()
+    began, base = time.monotonic(), asked.seed * 1_000_003
+    with Processes(2) as processes:
+        kinds = asked.kind or list(KINDS)
+        tasks = [(kind, base + i) for kind in kinds for i in range(RECORDINGS)]
+        known = processes.map(calibrate, tasks, chunksize=1)
+        rows: list[dict[str, Any]] = []
+        for kind in kinds:
+            own = [each for each in known if each.kind == kind]
+            most = sum(each.most for each in own) / len(own)
+            plays = [
+                (kind, load * most, base + 1000 + i)
+                for load in LOADS
+                for i in range(asked.windows)
+            ]
+            played = processes.map(play, plays, chunksize=10)
+            calibrations = [each.calibration for each in own]
+            groups = [played[i : i + asked.windows] for i in range(0, len(played), asked.windows)]
+            cells = [
+                (kind, load, group, calibrations, base + i)
+                for i, (load, group) in enumerate(zip(LOADS, groups, strict=True))
+            ]
+            for found in processes.imap(rows_of, cells):
+                rows += found
+    result = {
+        "cases": len(rows),
+        "min_coverage_pct": min(row["coverage_pct"] for row in rows),
+        "max_false_met_pct": max(row["false_met_pct"] for row in rows),
+        "replays": len(kinds) * len(LOADS) * asked.windows,
+        "seed": asked.seed,
+        "seconds": round(time.monotonic() - began),
+        "rows": rows,
+    }
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
