@@ -82,7 +82,7 @@ async def test_a_server_that_tells_of_other_latencies_is_a_warning(
 ) -> None:
     class Told(Server):
         async def facts(self, since: ServerFacts | None = None) -> ServerFacts:
-            return ServerFacts(ttft_s_sum=9e4, ttft_count=1)
+            return ServerFacts(preemptions=0, ttft_s_sum=9e4, ttft_count=1)
 
     played, _ = await play(Told(), [VALID])
     assert played.outcome is VALID
