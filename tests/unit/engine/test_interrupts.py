@@ -19,10 +19,13 @@ MOMENTS = 20
 
 #: Serves `family` and waits; "go" tells that all is imported and the launch comes next.
 DRIVER = """
-import asyncio, sys
+import asyncio, signal, sys
 from pathlib import Path
 from advisor.engine import VllmEngine
 from advisor.terms.setting import Setting
+
+# who started the tests in the background has Ctrl-C ignored, and hands that down
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 async def main():
     engine = VllmEngine(sys.argv[3:], log_dir=Path(sys.argv[1]), stop_grace_s=0.05,
