@@ -10,10 +10,12 @@ python benchmarks/coverage.py [--seed N] [--windows N]
 import argparse
 import json
 import math
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing import Pool as Processes
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -37,6 +39,7 @@ from advisor.terms.profile import Profile, Request, Windows
 from advisor.terms.setting import Setting
 from advisor.terms.target import Metric, Target, Unit
 
+HERE = Path(__file__).resolve().parent
 S = 10**9
 CONFIDENCE = 0.95
 LOOKS = Looks(CONFIDENCE, looks=MOST_LOOKS)
@@ -264,6 +267,8 @@ def main() -> None:
     parser.add_argument("--windows", type=int, default=150, help="replays of each row")
     parser.add_argument("--kind", action="append", choices=KINDS, help="only these")
     asked = parser.parse_args()
+    # this script has the name of a package that others look for
+    sys.path[:] = [folder for folder in sys.path if Path(folder).resolve() != HERE]
     began, base = time.monotonic(), asked.seed * 1_000_003
     with Processes(2) as processes:
         kinds = asked.kind or list(KINDS)
