@@ -163,7 +163,7 @@ def _all_devices() -> list[tuple[str, Any]]:
 
 
 def _chosen(found: list[tuple[str, Any]], word: str) -> tuple[str, Any]:
-    """CUDA takes an index or the beginning of a UUID."""
+    """CUDA takes an index, the beginning of a UUID, or the UUID of a part of a GPU (MIG)."""
     if re.fullmatch(r"\d+", word):
         with suppress(IndexError):
             return found[int(word)]
@@ -171,5 +171,7 @@ def _chosen(found: list[tuple[str, Any]], word: str) -> tuple[str, Any]:
         matching = [device for device in found if device[0].startswith(word)]
         if len(matching) == 1:
             return matching[0]
+        with suppress(pynvml.NVMLError):
+            return word, pynvml.nvmlDeviceGetHandleByUUID(word)
     known = ", ".join(f"{index} ({uuid})" for index, (uuid, _) in enumerate(found)) or "none"
     raise InputError(f"gpu sets: there is no GPU {word!r} here; there are: {known}")

@@ -30,6 +30,7 @@ class Driver:
             "nvmlDeviceGetCount": lambda: 2,
             "nvmlDeviceGetHandleByIndex": lambda index: index,
             "nvmlDeviceGetUUID": lambda handle: UUIDS[handle],
+            "nvmlDeviceGetHandleByUUID": lambda uuid: 2 if uuid == "MIG-1" else self._fails(),
             "nvmlDeviceGetMemoryInfo": lambda handle: type("M", (), {"used": 10 + handle}),
             "nvmlDeviceGetPowerUsage": lambda handle: 500_000,
             "nvmlDeviceGetUtilizationRates": lambda handle: type("U", (), {"gpu": 40 * handle}),
@@ -64,7 +65,15 @@ def test_an_index_and_a_uuid_name_the_same_device(
     assert find_devices(word, {}).names() == ("GPU-bbbb-2",)
 
 
-@pytest.mark.parametrize("word", ["2", "GPU-", "GPU-x", "MIG-1"])
+def test_a_part_of_a_gpu_is_a_device_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    Driver(monkeypatch, "nvmlDeviceGetUtilizationRates")
+    devices = find_devices("0,MIG-1", {})
+    assert devices.names() == ("GPU-aaaa-1", "MIG-1")
+    assert devices.read().memory_used_bytes == 22
+    assert devices.read().utilization is None
+
+
+@pytest.mark.parametrize("word", ["2", "GPU-", "GPU-x", "MIG-2"])
 def test_a_device_that_is_not_here_is_refused(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
     Driver(monkeypatch)
     with pytest.raises(InputError, match=rf"no GPU '{word}' here; there are: 0 \(GPU-aaaa-1\)"):

@@ -71,6 +71,17 @@ async def test_after_memory_that_was_taken_it_is_waited_for(mark: str, tmp_path:
     assert Counted.reads - before == 5 + 4
 
 
+def test_a_job_that_takes_the_machine_ends_what_a_killed_one_left_on_it(
+    engine: VllmEngine, mark: str
+) -> None:
+    orphan = spawn(
+        [sys.executable, "-c", "import time; time.sleep(60)"],
+        {"ADVISOR_LAUNCH": "999999999.1.abc", MARK: mark},
+    )
+    with engine.hold("a job"):
+        assert orphan.wait(timeout=5) == -signal.SIGKILL
+
+
 async def test_servers_of_a_killed_advisor_are_ended_before_the_next_launch(
     engine: VllmEngine, mark: str
 ) -> None:
