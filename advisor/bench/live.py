@@ -13,7 +13,7 @@ from advisor.engine.vllm import VllmEngine
 from advisor.profile.schedule import schedule
 from advisor.replay.client import replay
 from advisor.terms.errors import ReplayInterrupted
-from advisor.terms.job import EngineInfo, Launch, ServerFacts
+from advisor.terms.job import Api, EngineInfo, Launch, ServerFacts
 from advisor.terms.profile import Plan, PlannedRequest, Profile
 from advisor.terms.setting import Setting
 from advisor.terms.traces import Traces
@@ -36,6 +36,7 @@ class LiveBench:
     profile: Profile
     engine: VllmEngine
     model: str
+    api: Api = Api.COMPLETIONS
 
     async def about(self) -> EngineInfo:
         version = await self.engine.version()
@@ -51,7 +52,7 @@ class LiveBench:
             self.engine.serve(setting) as endpoint,
             FactsWatch(endpoint.base_url) as watch,
         ):
-            server = LiveServer(self.profile, endpoint, watch, vocabulary(setting.model))
+            server = LiveServer(self.profile, endpoint, watch, vocabulary(setting.model), self.api)
             await server.warm_up()
             yield server
 
@@ -64,6 +65,7 @@ class LiveServer:
     endpoint: Endpoint
     watch: FactsWatch
     vocabulary: int
+    api: Api
 
     @property
     def launch(self) -> Launch:
@@ -113,6 +115,7 @@ class LiveServer:
                 stall_timeout_s=_STALL_TIMEOUT_S,
                 alive=lambda: self.endpoint.failure() is None,
                 on_progress=on_progress,
+                api=self.api,
             )
         except ReplayInterrupted as exc:
             # the client saw that it ended; why it ended stands in the server's log

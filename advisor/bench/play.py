@@ -53,7 +53,8 @@ class Player:
             doubt = disagreement(traces, facts)
             if doubt:
                 _log.warning("the server's own latencies are others: %s", doubt)
-            played = Replay(salted, outcome, note, traces, facts)
+            said = "; ".join(text for text in (note, doubt) if text)
+            played = Replay(salted, outcome, said, traces, facts)
             self.record(played)
             if outcome.is_scored:
                 break

@@ -15,7 +15,7 @@ from advisor.search.spacefile import parse_space
 from advisor.sim.hardware import Hardware, hardware
 from advisor.sim.models import model
 from advisor.terms.errors import InputError, SpaceError
-from advisor.terms.job import JobSpec, Objective
+from advisor.terms.job import Api, JobSpec, Objective
 from advisor.terms.target import parse_targets
 from advisor.wiring.asked import Asked
 
@@ -65,6 +65,7 @@ def spec_of(asked: Asked) -> JobSpec:
         accept_precision_change=asked.accept_precision_change,
         seed=asked.seed,
         gpus=_gpus(asked.gpu_sets),
+        api=_api(asked.api),
     )
 
 
@@ -74,6 +75,7 @@ def _refuse_of_the_other_engine(asked: Asked) -> None:
         "hardware": ("sim", asked.hardware),
         "vllm_command": ("vllm", asked.vllm_command),
         "gpu_sets": ("vllm", asked.gpu_sets),
+        "api": ("vllm", asked.api),
     }
     for name, (engine, value) in given.items():
         if value is not None and asked.engine != engine:
@@ -88,6 +90,13 @@ def _gpus(text: str | None) -> str | None:
     if not re.fullmatch(r"[0-9A-Za-z-]+(,[0-9A-Za-z-]+)*", text.strip()):
         raise InputError(f"gpu sets {text!r}: expected one set of GPUs, e.g. 0 or 0,1")
     return text.strip()
+
+
+def _api(word: str | None) -> Api:
+    try:
+        return Api.COMPLETIONS if word is None else Api(word)
+    except ValueError:
+        raise InputError(f"api {word!r} is unknown; one of {', '.join(Api)}") from None
 
 
 def _objective(word: str) -> Objective:
