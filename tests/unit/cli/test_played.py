@@ -6,8 +6,8 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from advisor.cli import doctor
 from advisor.cli.carried import carried_json, carried_lines
+from advisor.cli.doctor import try_client_or_say_why
 from advisor.cli.played import played_json, print_played
 from advisor.replay.capacity import Carried
 from advisor.store.rows import Played
@@ -80,4 +80,4 @@ def test_a_client_that_cannot_be_tried_is_a_problem_and_no_crash(
         raise ReplayError("too many open files")
 
     monkeypatch.setattr("advisor.wiring.machine.try_client", broken)
-    assert doctor.try_client_or_say_why() == ([], "load generator: too many open files")
+    assert try_client_or_say_why() == ([], "load generator: too many open files")
