@@ -14,7 +14,7 @@ from advisor.engine.metrics import FactsWatch
 from advisor.profile.schedule import schedule
 from advisor.replay.client import replay
 from advisor.terms.errors import LaunchFailed, ReplayInterrupted
-from advisor.terms.job import EngineInfo, Launch, ServerFacts
+from advisor.terms.job import Api, EngineInfo, Launch, ServerFacts
 from advisor.terms.profile import Plan, PlannedRequest, Profile
 from advisor.terms.setting import Setting
 from advisor.terms.traces import Traces
@@ -42,6 +42,7 @@ class LiveBench:
     #: no request may take longer, and no stream may pause for longer while requests are open
     request_timeout_s: float = _REQUEST_TIMEOUT_S
     stall_timeout_s: float = _STALL_TIMEOUT_S
+    api: Api = Api.COMPLETIONS
 
     async def about(self) -> EngineInfo:
         version = await self.engine.version()
@@ -68,6 +69,7 @@ class LiveBench:
                 vocabulary(setting.model),
                 self.request_timeout_s,
                 self.stall_timeout_s,
+                self.api,
             )
             await server.warm_up()
             yield server
@@ -83,6 +85,7 @@ class LiveServer:
     vocabulary: int
     request_timeout_s: float
     stall_timeout_s: float
+    api: Api
     #: of the replay just played: what its plan can cause, and the log of its counted window
     _most: Ceiling = field(default_factory=lambda: Ceiling(0, 0, 0))
     _log: str = ""
@@ -162,6 +165,7 @@ class LiveServer:
                 stall_timeout_s=self.stall_timeout_s,
                 alive=lambda: self.endpoint.failure() is None,
                 on_progress=on_progress,
+                api=self.api,
             )
         except ReplayInterrupted as exc:
             # the client saw that it ended; why it ended stands in the server's log

@@ -57,7 +57,8 @@ class Player:
                 _log.warning("the server's own latencies are others: %s", doubt)
             if outcome is ReplayOutcome.VALID:
                 outcome, note = self.server.doubt(facts)
-            played = Replay(salted, outcome, note, traces, facts)
+            said = "; ".join(text for text in (note, doubt) if text)
+            played = Replay(salted, outcome, said, traces, facts)
             self.record(played)
             if outcome.is_scored:
                 break

@@ -1,6 +1,7 @@
 """`advisor jobs`, `show` and `trials`: what the ledger holds."""
 
 import json
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -9,7 +10,9 @@ from rich.table import Table
 
 from advisor.advice.as_json import as_json, measurement_json
 from advisor.cli.options import DbOption, JsonOption, resume_command
+from advisor.cli.played import played_json, print_played
 from advisor.cli.tables import print_advice, stdout_console, trials_table
+from advisor.store.rows import Played
 from advisor.terms.job import Job, Trial
 from advisor.wiring.stored import open_ledger
 
@@ -65,7 +68,7 @@ def show(job_id: JobArgument, db: DbOption = None, as_json_: JsonOption = False)
     """
     with open_ledger(db, create=False) as ledger:
         job, advice = ledger.job(job_id), ledger.advice(job_id)
-        trials = ledger.trials(job_id)
+        trials, played = ledger.trials(job_id), ledger.played(job_id)
     if advice is None:
         outcome = {"schema": 1, **_job_json(job, None), "trials": len(trials)}
         if as_json_:
@@ -81,11 +84,13 @@ def show(job_id: JobArgument, db: DbOption = None, as_json_: JsonOption = False)
         typer.echo(json.dumps(as_json(job, advice), allow_nan=False))
     else:
         print_advice(stdout_console(), job, advice)
+        print_played(stdout_console(), played)
     return 0
 
 
 def trials(job_id: JobArgument, db: DbOption = None, as_json_: JsonOption = False) -> None:
-    """List every trial of a job: its setting, its outcome, its measurements.
+    """List every trial of a job: its setting, its outcome, its measurements, and how well the
+    load generator did.
 
     \b
     Example:
@@ -93,16 +98,18 @@ def trials(job_id: JobArgument, db: DbOption = None, as_json_: JsonOption = Fals
     """
     with open_ledger(db, create=False) as ledger:
         job, rows = ledger.job(job_id), ledger.trials(job_id)
+        played = ledger.played(job_id)
     if as_json_:
-        found = [_trial_json(trial) for trial in rows]
+        found = [_trial_json(trial, played.get(trial.number, [])) for trial in rows]
         simulated = job.engine.simulated
         body = {"schema": 1, "job": job.id, "simulated": simulated, "trials": found}
         typer.echo(json.dumps(body, allow_nan=False))
         return
     stdout_console().print(trials_table(job, rows))
+    print_played(stdout_console(), played)
 
 
-def _trial_json(trial: Trial) -> dict[str, Any]:
+def _trial_json(trial: Trial, played: Sequence[Played]) -> dict[str, Any]:
     result, failure, launch = trial.result, trial.result.failure, trial.result.launch
     headroom = result.headroom
     return {
@@ -129,6 +136,7 @@ def _trial_json(trial: Trial) -> dict[str, Any]:
         "cold_start_s": launch.cold_start_s if launch else None,
         "headroom": {"low": headroom.low, "high": headroom.high} if headroom else None,
         "replays": trial.replays,
+        "played": [played_json(one) for one in played],
         "elapsed_s": trial.elapsed_s,
         "measurements": [measurement_json(m) for m in result.measurements],
     }

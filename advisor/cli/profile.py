@@ -13,6 +13,7 @@ from advisor.profile.importers import import_azure, import_mooncake
 from advisor.profile.inspect import ProfileFacts, Quantiles, inspect
 from advisor.profile.load import load_profile
 from advisor.profile.rescale import cut, rescale
+from advisor.profile.reshape import cap_gaps, ramp, redraw, without_pauses
 from advisor.profile.shipped import resolve
 from advisor.profile.sidecar import Table, sidecar_path
 from advisor.profile.synth import synthesise
@@ -114,6 +115,66 @@ def rescale_(
       advisor profile rescale azure.jsonl --input 0.5 --output 2 --out other.jsonl
     """
     _write(rescale(load_profile(resolve(file)), input=input_, output=output), out, force)
+
+
+@app.command()
+def arrivals(
+    file: File,
+    most_gap: Annotated[
+        float | None,
+        typer.Option(metavar="S", help="Cut idle time between two arrivals to this many seconds."),
+    ] = None,
+    cv: Annotated[
+        float | None,
+        typer.Option(
+            metavar="X",
+            help="Draw the arrivals anew, with gaps whose standard deviation is X times their "
+            "mean (gamma distributed): 1 is Poisson, above it they come in bursts.",
+        ),
+    ] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(metavar="RPS", help="With --cv: requests/s; the recorded rate if not given."),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="With --cv; default 0.")] = None,
+    ramp_: Annotated[
+        float | None,
+        typer.Option(
+            "--ramp", metavar="X", help="Let the rate rise evenly to X times what it begins with."
+        ),
+    ] = None,
+    no_pauses: Annotated[
+        bool,
+        typer.Option(
+            "--no-pauses", help="Let turns come at their timestamps, as the simulator needs it."
+        ),
+    ] = False,
+    out: Out = None,
+    force: Force = False,
+) -> None:
+    """Give a profile's requests other arrivals; their lengths and shared blocks stay.
+
+    \b
+    Example:
+      advisor profile arrivals azure.jsonl --most-gap 10 --out without-nights.jsonl
+      advisor profile arrivals azure.jsonl --cv 1 --rate 4 --out poisson.jsonl
+
+    Options apply in the order in which they stand below. A conversation moves as a whole: the
+    times between its turns stay, but for idle time that is cut.
+    """
+    if cv is None and (rate is not None or seed is not None):
+        given = f"--rate {rate:g}" if rate is not None else f"--seed {seed}"
+        raise InputError(f"{given} is given without --cv, which draws the arrivals")
+    if most_gap is None and cv is None and ramp_ is None and not no_pauses:
+        raise InputError("nothing to change; give --most-gap, --cv, --ramp or --no-pauses")
+    profile = load_profile(resolve(file))
+    if most_gap is not None:
+        profile = cap_gaps(profile, most_gap)
+    if cv is not None:
+        profile = redraw(profile, cv=cv, rate_rps=rate, seed=seed or 0)
+    if ramp_ is not None:
+        profile = ramp(profile, ramp_)
+    _write(without_pauses(profile) if no_pauses else profile, out, force)
 
 
 @app.command()

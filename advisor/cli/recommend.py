@@ -131,6 +131,14 @@ def recommend(
             help="GPUs that a server may use, e.g. 0 or 0,1: one set; only for --engine vllm.",
         ),
     ] = None,
+    api: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="completions sends prompts as token ids, exact in length; chat sends them as "
+            "messages of about that length. Default: completions; only for --engine vllm.",
+        ),
+    ] = None,
     report: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Also write the tables of the result as one HTML file."),
@@ -174,6 +182,7 @@ def recommend(
         accept_precision_change=accept_precision_change,
         seed=seed,
         gpu_sets=gpu_sets,
+        api=api,
     )
     return run_job.begin(asked, db, as_json_, report)
 

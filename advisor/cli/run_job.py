@@ -9,6 +9,7 @@ from rich.console import Console
 
 from advisor.advice.as_json import as_json
 from advisor.cli.options import Interrupted, resume_command
+from advisor.cli.played import print_played
 from advisor.cli.progress import StderrWatch
 from advisor.cli.report import check_report, write_report
 from advisor.cli.tables import print_advice, stdout_console, trials_table
@@ -83,3 +84,4 @@ def _print(
     console = stdout_console()
     console.print(trials_table(job, trials))
     print_advice(console, job, advice)
+    print_played(console, ledger.played(job.id))

@@ -35,7 +35,7 @@ def rescale(
         )
         for request in profile.requests
     )
-    return _derived(profile, requests, f"rescaled by input {input:g}, output {output:g}")
+    return derived(profile, requests, f"rescaled by input {input:g}, output {output:g}")
 
 
 def _scaled(tokens: int, factor: float, field: str) -> int:
@@ -86,10 +86,11 @@ def cut(profile: Profile, start_s: float, end_s: float) -> Profile:
             f"start {start_s} s, end {end_s} s: no request arrives then; expected a part of "
             f"the profile's {profile.duration_ns / 1e9:.1f} s"
         )
-    return _derived(profile, requests, f"cut to {start_s:g} s up to {end_s:g} s")
+    return derived(profile, requests, f"cut to {start_s:g} s up to {end_s:g} s")
 
 
-def _derived(profile: Profile, requests: Sequence[Request], how: str) -> Profile:
+def derived(profile: Profile, requests: Sequence[Request], how: str) -> Profile:
+    """The profile with other requests; `made_by` says how they came about."""
     return replace(
         profile,
         requests=tuple(requests),

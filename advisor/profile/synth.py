@@ -9,7 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from advisor.profile.arrivals import Phase, exponential, modulated_poisson, poisson
+from advisor.profile.arrivals import (
+    Phase,
+    exponential,
+    modulated_poisson,
+    poisson,
+    tick_ns,
+)
 from advisor.profile.lengths import (
     AZURE_CONTEXT,
     AZURE_GENERATED,
@@ -20,10 +26,6 @@ from advisor.profile.rows import fingerprint
 from advisor.profile.write import write_profile
 from advisor.terms.errors import ProfileError
 from advisor.terms.profile import Profile, Request
-
-#: Arrivals are kept to 0.1 ms: below it a client cannot send, and the last digits of `log`
-#: differ between machines.
-_TICK_NS = 100_000
 
 _NOTHING_SHARED: tuple[int, ...] = ()
 
@@ -61,10 +63,6 @@ class _Ids:
         return ids[: tokens // self._block_tokens]
 
 
-def _arrival_ns(time_s: float) -> int:
-    return round(time_s * 1e9 / _TICK_NS) * _TICK_NS
-
-
 def _in_order(requests: list[Request]) -> list[Request]:
     return sorted(requests, key=lambda request: request.arrival_ns)
 
@@ -84,7 +82,7 @@ def _chat_shared_prefix(random: Random) -> list[Request]:
     # from before the start, so that the first minute has as many follow-ups as any other
     for number, began_s in enumerate(poisson(random, _SESSION_RATE, -120.0, _CHAT_END_S)):
         requests += _session(random, ids, f"s{number}", began_s)
-    return _in_order([r for r in requests if 0 <= r.arrival_ns < _arrival_ns(_CHAT_END_S)])
+    return _in_order([r for r in requests if 0 <= r.arrival_ns < tick_ns(_CHAT_END_S)])
 
 
 def _session(random: Random, ids: _Ids, name: str, began_s: float) -> list[Request]:
@@ -97,7 +95,7 @@ def _session(random: Random, ids: _Ids, name: str, began_s: float) -> list[Reque
             return turns
         prompt = ids.extend(shared, tokens)
         output = AZURE_GENERATED.draw(random)
-        turns.append(Request(_arrival_ns(now_s), tokens, output, prompt, name))
+        turns.append(Request(tick_ns(now_s), tokens, output, prompt, name))
         if random.random() >= _ANOTHER_TURN:
             return turns
         shared = ids.whole(prompt, tokens)
@@ -121,7 +119,7 @@ def _chat_and_documents(random: Random) -> list[Request]:
             tokens = max(_MIXED_SYSTEM + 16, AZURE_CONTEXT.draw(random))
             output, shared = AZURE_GENERATED.draw(random), ids.system
         prompt = ids.extend(shared, tokens)
-        requests.append(Request(_arrival_ns(time_s), tokens, output, prompt))
+        requests.append(Request(tick_ns(time_s), tokens, output, prompt))
     return requests
 
 
@@ -145,7 +143,7 @@ def _tiny_cpu(random: Random) -> list[Request]:
             tokens, shared = _TINY_SYSTEM + uniform_lengths(random, 30, 130), ids.system
         output = uniform_lengths(random, 32, 64)
         prompt = ids.extend(shared, tokens)
-        requests.append(Request(_arrival_ns(time_s), tokens, output, prompt))
+        requests.append(Request(tick_ns(time_s), tokens, output, prompt))
     return requests
 
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from enum import StrEnum
 
 from advisor.replay.prompts import DEFAULT_FLOOR, prompt_encoder
 from advisor.replay.text import PROBE_WORDS, TextScale, text_encoder, words
@@ -10,13 +9,6 @@ from advisor.terms.profile import PlannedRequest
 
 #: Any fixed value: with temperature 0 it decides nothing, and no server draws its own.
 _SEED = 0
-
-
-class Api(StrEnum):
-    """Where requests go; token ids are exact in length, text is what every server takes."""
-
-    COMPLETIONS = "/v1/completions"
-    CHAT = "/v1/chat/completions"
 
 
 def encode_bodies(

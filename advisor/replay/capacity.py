@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -57,7 +57,7 @@ async def measure_capacity(up_to_per_s: float = RATES[-1]) -> list[Carried]:
     return tried
 
 
-def carried_per_s(tried: list[Carried]) -> int:
+def carried_per_s(tried: Sequence[Carried]) -> int:
     """The highest rate that was seen truly, 0 when none was."""
     return max((one.events_per_s for one in tried if one.is_true), default=0)
 

@@ -11,7 +11,7 @@ from itertools import pairwise
 from time import perf_counter_ns
 
 from advisor.replay.address import Address, resolve
-from advisor.replay.body import Api, encode_bodies, encode_chats, encode_probes
+from advisor.replay.body import encode_bodies, encode_chats, encode_probes
 from advisor.replay.clock import wall_offset_ns
 from advisor.replay.collect import Counted, Load, build_traces, check_counted, read_answers
 from advisor.replay.http1 import encode_request
@@ -22,6 +22,7 @@ from advisor.replay.turns import turns_of
 from advisor.replay.watch import Watch
 from advisor.replay.wire import HEAD_START_NS, Wire
 from advisor.terms.errors import ReplayError, ReplayInterrupted
+from advisor.terms.job import Api
 from advisor.terms.outcome import Failure
 from advisor.terms.profile import PlannedRequest
 from advisor.terms.traces import RequestStatus, Traces
@@ -92,7 +93,7 @@ class _Sender:
     alive: Callable[[], bool]
 
     def messages(self, bodies: Sequence[bytes]) -> list[bytes]:
-        host, path = self.address.host, self.address.prefix + self.api
+        host, path = self.address.host, self.address.prefix + self.api.path
         return [encode_request(host, path, body) for body in bodies]
 
     def wire(

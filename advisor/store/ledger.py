@@ -16,7 +16,7 @@ from advisor.store import queries, rows
 from advisor.store.database import BEGIN, BUSY_TIMEOUT_MS, open_database, translated
 from advisor.store.location import parse_url
 from advisor.store.owner import Owner
-from advisor.store.rows import StoredReplay
+from advisor.store.rows import Played, StoredReplay
 from advisor.store.schema import CurvesRow, JobRow, ReplayRow, SpentWindowRow, TracesRow, TrialRow
 from advisor.store.serde import (
     decode_curves,
@@ -207,6 +207,12 @@ class SqlLedger:
         with self._read() as session:
             found = session.scalars(select(TrialRow).where(TrialRow.token.in_(tokens)))
             return {str(row.token): f"trial {row.number} of job {row.job_id}" for row in found}
+
+    def played(self, job_id: str) -> dict[int, list[Played]]:
+        """By trial number, how well every replay was played, void ones too."""
+        with self._read() as session:
+            found = session.execute(queries.played(job_id))
+            return rows.played_by_trial((number, row) for number, row in found)
 
     def replays(self, job_id: str, number: int) -> list[StoredReplay]:
         """Of one trial, in the order they were played. Raises NotFound for the trial."""

@@ -40,6 +40,16 @@ def replays(trial_id: int) -> Select[ReplayRow, bytes]:
     )
 
 
+def played(job_id: str) -> Select[int, ReplayRow]:
+    """(trial number, replay) of all trials, in the order they were played."""
+    return (
+        select(TrialRow.number, ReplayRow)
+        .join(ReplayRow, ReplayRow.trial_id == TrialRow.id)
+        .where(TrialRow.job_id == job_id)
+        .order_by(TrialRow.number, ReplayRow.ordinal)
+    )
+
+
 def scored(job_id: str) -> Select[int, ReplayRow, bytes]:
     """(trial number, replay, curves) of what a verdict may rest on."""
     outcomes = [outcome.value for outcome in ReplayOutcome if outcome.is_scored]

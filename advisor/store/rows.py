@@ -1,5 +1,6 @@
 """Rows to nouns, and back."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from advisor.store.schema import JobRow, ReplayRow, TrialRow
@@ -43,6 +44,17 @@ class StoredReplay:
     window_end_ns: int
     #: `serde.decode_curves` reads them
     curves: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """How well one replay was played, void or not: nothing of what it measured."""
+
+    window: str
+    multiple: float
+    outcome: ReplayOutcome
+    note: str
+    audit: ClientAudit | None
 
 
 def job_row(job_id: str, spec: JobSpec, engine: EngineInfo, now: str) -> JobRow:
@@ -138,6 +150,16 @@ def replay_of(row: ReplayRow, curves: bytes) -> StoredReplay:
         window_end_ns=row.window_end_ns,
         curves=curves,
     )
+
+
+def played_by_trial(found: Iterable[tuple[int, ReplayRow]]) -> dict[int, list[Played]]:
+    played: dict[int, list[Played]] = {}
+    for number, row in found:
+        audit = None if row.audit is None else load(ClientAudit, row.audit)
+        outcome = ReplayOutcome(row.outcome)
+        one = Played(row.window, row.multiple, outcome, row.note, audit)
+        played.setdefault(number, []).append(one)
+    return played
 
 
 def _elapsed_s(row: TrialRow) -> float | None:

@@ -29,6 +29,17 @@ class Objective(StrEnum):
     COST = "cost"
 
 
+class Api(StrEnum):
+    """How load is sent; token ids are exact in length, text is what every server takes."""
+
+    COMPLETIONS = "completions"
+    CHAT = "chat"
+
+    @property
+    def path(self) -> str:
+        return "/v1/chat/completions" if self is Api.CHAT else "/v1/completions"
+
+
 @dataclass(frozen=True, slots=True)
 class EngineInfo:
     """What the numbers were measured on."""
@@ -67,6 +78,7 @@ class JobSpec:
     seed: int
     #: what the server may see, as CUDA_VISIBLE_DEVICES takes it; None: whatever is there
     gpus: str | None = None
+    api: Api = Api.COMPLETIONS
     #: multiples of `load` at which headroom is looked for, ascending
     multiples: tuple[float, ...] = (0.25, 0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0, 3.0)
     #: rounds of confirmation, each with one finalist on fresh held-out windows
@@ -125,7 +137,7 @@ class Replay:
 
     plan: Plan
     outcome: ReplayOutcome
-    #: why, when not valid
+    #: for a person: why, when not valid, and where the server tells of other latencies
     note: str
     traces: Traces
     facts: ServerFacts

@@ -25,3 +25,5 @@ class Asked:
     accept_precision_change: bool = False
     seed: int = 0
     gpu_sets: str | None = None
+    #: None: completions
+    api: str | None = None

@@ -6,6 +6,7 @@ from platformdirs import user_data_dir
 
 from advisor.bench.engines import end_all_leftovers
 from advisor.engine.doctor import Diagnosis, examine
+from advisor.replay.capacity import Carried, measure_capacity
 from advisor.store.ledger import SqlLedger
 
 
@@ -24,6 +25,11 @@ def end_leftovers_of(ledger: SqlLedger | None) -> list[str]:
         for what, token in ended.items()
     ]
     return lines + unknown
+
+
+async def try_client() -> list[Carried]:
+    """What this machine's load generator carries; takes up to 15 s. Raises ReplayError."""
+    return await measure_capacity()
 
 
 async def examine_machine(vllm_command: str) -> Diagnosis:

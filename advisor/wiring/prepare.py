@@ -1,5 +1,6 @@
 """From a job's definition to one that was checked and could start."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,6 +10,8 @@ from advisor.bench.engines import engine_of
 from advisor.bench.live import LiveBench
 from advisor.bench.simulated import SimBench
 from advisor.profile.load import load_profile
+from advisor.profile.reshape import has_pauses
+from advisor.replay.audit import TEXT_DRIFT_SHARE
 from advisor.search.objective import excesses_at
 from advisor.search.searcher import OptunaSearcher
 from advisor.search.space import Space
@@ -16,9 +19,9 @@ from advisor.search.spacefile import parse_space
 from advisor.sim.config import resolve
 from advisor.sim.hardware import Hardware
 from advisor.sim.models import model
-from advisor.terms.errors import FlagError, InputError, LaunchFailed
+from advisor.terms.errors import FlagError, InputError, LaunchFailed, ProfileError
 from advisor.terms.flags import FlagValue, parse_flags
-from advisor.terms.job import JobSpec
+from advisor.terms.job import Api, JobSpec
 from advisor.terms.outcome import Reason
 from advisor.terms.profile import Profile
 from advisor.terms.setting import Setting
@@ -79,13 +82,23 @@ def prepare(spec: JobSpec) -> Prepared:
 
 def _bench(spec: JobSpec, profile: Profile, fixed: Mapping[str, FlagValue], space: Space) -> Bench:
     if spec.engine == "sim":
+        _refuse_pauses(profile, spec.profile_path)
         # an unknown one is an error before anything starts
         for name in {spec.model, *(v.model for v in space.variants if v.model)}:
             model(name)
         return SimBench(profile, simulated_hardware(spec.hardware), spec.model, spec.seed)
     searched = sorted(space.searched())
     flags = (*(("baseline", name) for name in fixed), *(("space", name) for name in searched))
-    return LiveBench(profile, engine_of(spec, log_dir()), spec.model, flags)
+    return LiveBench(profile, engine_of(spec, log_dir()), spec.model, flags, api=spec.api)
+
+
+def _refuse_pauses(profile: Profile, path: str) -> None:
+    if has_pauses(profile):
+        raise ProfileError(
+            f"profile {profile.name}: it has turns with a pause, and the simulator waits for no "
+            "answer; expected one without, as made by `advisor profile arrivals "
+            f"{path} --no-pauses`"
+        )
 
 
 def _check_fit(spec: JobSpec, profile: Profile, asked: FlagValue | None) -> None:
@@ -96,10 +109,14 @@ def _check_fit(spec: JobSpec, profile: Profile, asked: FlagValue | None) -> None
         return
     longest = max(profile.requests, key=lambda r: r.input_length + r.output_length)
     need = longest.input_length + longest.output_length
+    drift = ""
+    if spec.api is Api.CHAT:
+        need += math.ceil(TEXT_DRIFT_SHARE * longest.input_length)
+        drift = ", and some tokens for a text of about that length"
     if need > limit:
         raise InputError(
             f"max_model_len is {limit} tokens; the profile's longest request needs {need} "
-            f"({longest.input_length} in, {longest.output_length} out)"
+            f"({longest.input_length} in, {longest.output_length} out{drift})"
         )
 
 

@@ -17,7 +17,7 @@ from advisor.search.spacefile import parse_space
 from advisor.sim.hardware import Hardware, hardware
 from advisor.sim.models import model
 from advisor.terms.errors import InputError, SpaceError
-from advisor.terms.job import JobSpec, Objective
+from advisor.terms.job import Api, JobSpec, Objective
 from advisor.terms.target import parse_targets
 from advisor.wiring.asked import Asked
 
@@ -68,6 +68,7 @@ def spec_of(asked: Asked) -> JobSpec:
         accept_precision_change=asked.accept_precision_change,
         seed=asked.seed,
         gpus=_gpus(asked.gpu_sets),
+        api=_api(asked.api),
     )
     return _as_it_runs(spec) if asked.engine == "attach" else spec
 
@@ -93,6 +94,7 @@ def _refuse_of_the_other_engine(asked: Asked) -> None:
         "hardware": (("sim",), asked.hardware),
         "vllm_command": (("vllm", "docker", "attach"), asked.vllm_command),
         "gpu_sets": (("vllm", "docker"), asked.gpu_sets),
+        "api": (("vllm", "docker", "attach"), asked.api),
     }
     for name, (engines, value) in given.items():
         if value is not None and asked.engine not in engines:
@@ -108,6 +110,13 @@ def _gpus(text: str | None) -> str | None:
     if not re.fullmatch(r"[0-9A-Za-z-]+(,[0-9A-Za-z-]+)*", text.strip()):
         raise InputError(f"gpu sets {text!r}: expected one set of GPUs, e.g. 0 or 0,1")
     return text.strip()
+
+
+def _api(word: str | None) -> Api:
+    try:
+        return Api.COMPLETIONS if word is None else Api(word)
+    except ValueError:
+        raise InputError(f"api {word!r} is unknown; one of {', '.join(Api)}") from None
 
 
 def _objective(word: str) -> Objective:

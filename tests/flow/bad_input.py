@@ -1,6 +1,7 @@
 """Input that must be refused: what is typed, and what the one line must name."""
 
 import sqlite3
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,6 +41,10 @@ def prepare_files(folder: Path) -> None:
     (folder / "malformed.jsonl").write_text(ROW + '{"timestamp": 5, "input_length": "x"}\n')
     (folder / "negative.jsonl").write_text(ROW.replace("100", "-100"))
     (folder / "twice.jsonl").write_text(ROW.replace("{", '{"timestamp": 5, '))
+    (folder / "paused.jsonl").write_text(
+        ROW.replace("}", ', "session_id": "a"}')
+        + ROW.replace("}", ', "session_id": "a", "pause": 1}')
+    )
     (folder / "typo.toml").write_text("[knobs.max_num_batched_tokns]\nvalues = [512, 2048]\n")
     (folder / "broken.toml").write_text("[knobs\n")
     (folder / "novalid.toml").write_text(
@@ -96,6 +101,17 @@ PROFILES = (
         target="ttft:p99<=60ms",
     ),
     recommend("too few requests", "target ttft:p90<=60ms", "150", profile="sparse.jsonl"),
+    recommend("pauses for the simulator", "profile paused", "--no-pauses", profile="paused.jsonl"),
+    recommend(
+        "does not fit the context as text",
+        "max_model_len is 1600",
+        "about that length",
+        engine="vllm",
+        hardware=None,
+        vllm_command=sys.executable,
+        baseline="--max-model-len 1600",
+        extra=("--api", "chat"),
+    ),
     recommend(
         "does not fit the context",
         "max_model_len is 1024",
@@ -146,6 +162,10 @@ OPTIONS = (
         extra=("--vllm-command", "vllm"),
     ),
     recommend("GPUs for the simulator", "gpu_sets is '0'", extra=("--gpu-sets", "0")),
+    recommend("API for the simulator", "api is 'chat'", "--engine vllm", extra=("--api", "chat")),
+    recommend(
+        "unknown API", "api 'grpc'", "chat", engine="vllm", hardware=None, extra=("--api", "grpc")
+    ),
     recommend("hardware for vllm", "hardware is 'h100-sxm'", "--engine sim", engine="vllm"),
     recommend("report without a name", "report is empty", extra=("--report", "")),
     recommend("space is a folder", "space '.'", "expected a TOML file", space="."),

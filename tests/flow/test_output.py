@@ -81,10 +81,13 @@ def test_trials(finished: Finished) -> None:
     assert {trial["state"] for trial in trials} == {"measured"}
     for trial in trials:
         assert trial["kv_cache_tokens"] > 0
+        assert len(trial["played"]) == trial["replays"] > 0
+        assert {one["audit"]["stamped_at"] for one in trial["played"]} == {"virtual"}
         assert trial["measurements"][0]["metrics"]["ttft"]["samples"] > 0
     table = finished.advisor.on_db("trials", finished.job).out
     assert "(simulated)" in table
     assert "ttft:p90<=" in table
+    assert "load generator" not in table
 
 
 def test_an_unfinished_job(advisor: Advisor) -> None:
@@ -138,9 +141,8 @@ def test_db(advisor: Advisor) -> None:
     assert (empty.code, empty.object) == (0, {"schema": 1, "jobs": []})
 
 
-@pytest.mark.parametrize(
-    "command", ["absent-vllm", pytest.param("vllm-sim", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow  # each tries what the load generator carries
+@pytest.mark.parametrize("command", ["absent-vllm", "vllm-sim"])
 def test_doctor(advisor: Advisor, command: str) -> None:
     words = ("doctor", "--vllm-command", _installed(command))
     found = advisor.on_db(*words, "--json")
@@ -152,8 +154,20 @@ def test_doctor(advisor: Advisor, command: str) -> None:
     assert body["leftovers"] == []
     described = advisor.on_db(*words)
     assert described.code == found.code
-    heads = [line.split()[0] for line in described.out.splitlines()]
-    assert heads == ["vllm", "gpus", "cpu", "memory", "disk", "database", "leftovers"]
+    heads = dict.fromkeys(line.split()[0] for line in described.out.splitlines())
+    assert list(heads) == [
+        "vllm",
+        "gpus",
+        "cpu",
+        "memory",
+        "disk",
+        "database",
+        "leftovers",
+        "client",
+    ]
+    first, *_ = body["client"]["tried"]
+    assert first["events_per_s"] == 1_000
+    assert first["stamped_at"] in ("kernel", "read")
     assert not advisor.db.exists()
 
 

@@ -87,6 +87,7 @@ async def test_a_server_that_tells_of_other_latencies_is_a_warning(
     played, _ = await play(Told(), [VALID])
     assert played.outcome is VALID
     assert "mean TTFT is" in caplog.text
+    assert played.note.startswith("mean TTFT is")
     caplog.clear()
     await play(Server(), [VALID])
     assert caplog.text == ""

@@ -82,6 +82,24 @@ def test_window_and_rescale_write_another_profile() -> None:
     assert "cut to 60 s up to 120 s; rescaled by input 2, output 0.5" in scaled.made_by
 
 
+def test_arrivals_are_cut_then_drawn_then_ramped() -> None:
+    words = ("--most-gap", "1", "--cv", "1", "--rate", "5", "--seed", "3", "--ramp", "2")
+    assert run("arrivals", "tiny-cpu", *words, "--out", "a.jsonl").stdout == "a.jsonl\n"
+    made = load_profile(Path("a.jsonl"))
+    assert len(made.requests) == 1488
+    assert made.duration_ns / 1e9 == pytest.approx(1488 / 5, rel=0.1)
+    steps = made.made_by.split("; ")[-3:]
+    assert [step.split()[0] for step in steps] == ["gaps", "arrivals", "rate"]
+    assert "at 5 requests/s, cv 1, seed 3" in steps[1]
+
+
+def test_pauses_can_be_left_out() -> None:
+    row = '{"timestamp":%d,"input_length":9,"output_length":1,"session_id":"a"%s}\n'
+    Path("p.jsonl").write_text(row % (0, "") + row % (9, ',"pause":5'))
+    run("arrivals", "p.jsonl", "--no-pauses", "--out", "plain.jsonl")
+    assert [r.pause_ns for r in load_profile(Path("plain.jsonl")).requests] == [None, None]
+
+
 def test_synth_makes_the_shipped_profile_again() -> None:
     run("synth", "tiny-cpu")
     run("synth", "tiny-cpu", "--seed", "2", "--out", "other.jsonl")
@@ -96,6 +114,10 @@ def test_bad_input_is_refused_in_one_line() -> None:
     assert "expected a name like" in refusal("import", "azure", "trace.csv", "--out", "t.csv2")
     assert "0 <= start < end" in refusal("window", "tiny-cpu", "--start", "5", "--end", "5")
     assert "input factor" in refusal("rescale", "tiny-cpu", "--input", "0")
+    assert "nothing to change" in refusal("arrivals", "tiny-cpu")
+    assert "--rate 3 is given without --cv" in refusal("arrivals", "tiny-cpu", "--rate", "3")
+    assert "--seed 3 is given without --cv" in refusal("arrivals", "tiny-cpu", "--seed", "3")
+    assert "most gap is 0" in refusal("arrivals", "tiny-cpu", "--most-gap", "0")
     assert "no profile 'x'" in refusal("synth", "x")
     assert not Path("tiny-cpu.jsonl").exists()
     assert run("import", "other", "trace.csv").exit_code == 2

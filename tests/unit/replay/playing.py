@@ -3,8 +3,8 @@
 import itertools
 from collections.abc import Callable
 
-from advisor.replay.body import Api
 from advisor.replay.client import replay
+from advisor.terms.job import Api
 from advisor.terms.profile import PlannedRequest
 from advisor.terms.traces import Traces
 

@@ -10,9 +10,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from advisor.replay.body import Api, encode_bodies
+from advisor.replay.body import encode_bodies
 from advisor.replay.turns import Turn, turns_of
 from advisor.terms.errors import InputError, ReplayError
+from advisor.terms.job import Api
 from advisor.terms.traces import RequestStatus
 from tests.unit.replay.golden import DONE, Exchange, chunk, event, golden, usage
 from tests.unit.replay.playing import BLOCK_TOKENS, play, request, tokens_of

@@ -3,12 +3,15 @@ from dataclasses import replace
 import pytest
 
 from advisor.store.owner import Owner
+from advisor.store.rows import Played
 from advisor.store.serde import decode_curves
 from advisor.terms.errors import LedgerError, NotFound
 from advisor.terms.job import Phase
-from advisor.terms.outcome import TrialState
+from advisor.terms.outcome import ReplayOutcome, TrialState
 from tests.contract import examples
 from tests.unit.store.conftest import Clock, Open
+
+CLIENT_BOUND = ReplayOutcome.CLIENT_BOUND
 
 
 def test_replays_read_back_without_traces_and_traces_when_asked(open_ledger: Open) -> None:
@@ -26,6 +29,23 @@ def test_replays_read_back_without_traces_and_traces_when_asked(open_ledger: Ope
     assert (second.window_start_ns, second.window_end_ns) == (10**9, 3 * 10**9)
     assert decode_curves(second.curves).requests == 2
     examples.assert_same(ledger.traces(second.id), expected.traces)
+
+
+def test_how_well_replays_were_played_is_read_without_what_they_measured(
+    open_ledger: Open,
+) -> None:
+    ledger = open_ledger()
+    job_id = ledger.open_job(examples.SPEC, examples.ENGINE).id
+    for ordinals in ((0, 1), (), (2,)):
+        number = ledger.open_trial(job_id, Phase.SEARCH, examples.PROPOSAL)
+        for ordinal in ordinals:
+            ledger.add_replay(job_id, number, examples.replay(ordinal, CLIENT_BOUND))
+    played = ledger.played(job_id)
+    assert {number: [one.window for one in each] for number, each in played.items()} == {
+        0: ["search-0", "search-1"],
+        2: ["search-2"],
+    }
+    assert played[2] == [Played("search-2", 1.2, CLIENT_BOUND, "late by 2 ms", examples.AUDIT)]
 
 
 def test_what_is_not_there_is_not_found(open_ledger: Open) -> None:
