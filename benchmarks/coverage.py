@@ -9,7 +9,6 @@ python benchmarks/coverage.py [--seed N] [--windows N]
 
 import argparse
 import json
-import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +26,8 @@ from advisor.measure.looks import MOST_LOOKS, Looks
 from advisor.measure.margin import Margin, margin_of
 from advisor.measure.power import PlannedSample, check_power
 from advisor.measure.tail import clumping, nearest_rank
-from advisor.profile.arrivals import Phase, modulated_poisson, poisson
+from advisor.profile.arrivals import Phase, modulated_poisson
+from advisor.profile.lengths import Lengths
 from advisor.profile.rows import fingerprint
 from advisor.profile.synth import RECIPES
 from advisor.profile.window import split
@@ -58,82 +58,60 @@ GOOD = 1.5
 
 
 @dataclass(frozen=True)
-class Kind:
-    """Traffic of one kind."""
+class Made:
+    """Traffic without shared prefixes: arrivals in turns of phases, lengths at random."""
 
-    make: Callable[[Random], list[Request]]
-    block_tokens: int = 128
-    gap_s: float = 20.0
+    seconds: float
+    phases: tuple[Phase, ...]
+    prompt: Lengths
+    output: Lengths
 
-
-def _log_normal(random: Random, median: float, sigma: float, low: int, high: int) -> int:
-    return round(min(high, max(low, median * math.exp(sigma * random.gauss(0, 1)))))
-
-
-def _short_chats(random: Random) -> list[Request]:
-    return [
-        _request(
-            at, _log_normal(random, 600, 0.8, 16, 8000), _log_normal(random, 130, 0.7, 4, 1200)
-        )
-        for at in poisson(random, 10.0, 0.0, 600.0)
-    ]
+    def __call__(self, random: Random) -> list[Request]:
+        return [
+            Request(round(at * S), self.prompt.draw(random), self.output.draw(random))
+            for at in modulated_poisson(random, self.phases, 0.0, self.seconds)
+        ]
 
 
-def _long_documents(random: Random) -> list[Request]:
-    return [
-        _request(
-            at,
-            _log_normal(random, 12000, 0.6, 2000, 40000),
-            _log_normal(random, 150, 0.5, 20, 600),
-        )
-        for at in poisson(random, 1.0, 0.0, 2400.0)
-    ]
-
-
-def _heavy_tails(random: Random) -> list[Request]:
-    return [
-        _request(
-            at,
-            _log_normal(random, 400, 1.6, 16, 30000),
-            min(4000, round(40 * random.paretovariate(1.2))),
-        )
-        for at in poisson(random, 8.0, 0.0, 900.0)
-    ]
-
-
-def _request(at_s: float, tokens: int, output: int) -> Request:
-    return Request(round(at_s * S), tokens, max(output, 1))
-
-
-def _bursts(random: Random) -> list[Request]:
-    phases = (Phase(3.0, 6.0), Phase(15.0, 2.0))
-    return [
-        _request(
-            at, _log_normal(random, 1500, 0.9, 32, 8000), _log_normal(random, 100, 1.0, 2, 1000)
-        )
-        for at in modulated_poisson(random, phases, 0.0, 1200.0)
-    ]
-
-
-KINDS = {
-    "short chats": Kind(_short_chats),
-    "long documents": Kind(_long_documents),
-    "bursts": Kind(_bursts),
-    "heavy tails": Kind(_heavy_tails),
-    "bursts of chats and documents": Kind(RECIPES["chat-and-documents"].make),
-    "shared prefix, sessions": Kind(
-        RECIPES["chat-shared-prefix"].make, RECIPES["chat-shared-prefix"].block_tokens
+KINDS: dict[str, Callable[[Random], list[Request]]] = {
+    "short chats": Made(
+        600.0,
+        (Phase(10.0, 1e9),),
+        Lengths(((0, 32), (0.5, 600), (0.9, 1670), (0.99, 3860), (1, 8000))),
+        Lengths(((0, 8), (0.5, 130), (0.9, 320), (0.99, 660), (1, 1200))),
     ),
+    "long documents": Made(
+        2400.0,
+        (Phase(1.0, 1e9),),
+        Lengths(((0, 2000), (0.5, 12000), (0.9, 26000), (1, 40000))),
+        Lengths(((0, 20), (0.5, 150), (0.9, 285), (1, 600))),
+    ),
+    "bursts": Made(
+        1200.0,
+        (Phase(3.0, 6.0), Phase(15.0, 2.0)),
+        Lengths(((0, 32), (0.5, 1500), (0.9, 4750), (1, 8000))),
+        Lengths(((0, 2), (0.5, 100), (0.9, 360), (1, 1000))),
+    ),
+    "heavy tails": Made(
+        900.0,
+        (Phase(8.0, 1e9),),
+        Lengths(((0, 16), (0.5, 400), (0.9, 3100), (0.99, 16500), (1, 30000))),
+        Lengths(((0, 40), (0.5, 71), (0.9, 272), (0.99, 1860), (1, 4000))),
+    ),
+    "bursts of chats and documents": RECIPES["chat-and-documents"].make,
+    "shared prefix, sessions": RECIPES["chat-shared-prefix"].make,
 }
+#: prompt tokens per block id, where prompts share any
+BLOCK_TOKENS = {"shared prefix, sessions": RECIPES["chat-shared-prefix"].block_tokens}
+GAP_NS = 20 * S
 
 
 def recorded(kind: str, seed: int) -> tuple[Profile, Windows]:
     """A recording of this kind, split as a job splits it."""
-    requests = tuple(KINDS[kind].make(Random(seed)))
-    block = KINDS[kind].block_tokens
+    requests = tuple(KINDS[kind](Random(seed)))
+    block = BLOCK_TOKENS.get(kind, 128)
     profile = Profile(kind, requests, block, fingerprint(requests), "synthetic", "Apache-2.0", "")
-    gap_ns = round(KINDS[kind].gap_s * S)
-    return profile, split(profile, windows=POOL_OF, rounds=2, gap_ns=gap_ns)
+    return profile, split(profile, windows=POOL_OF, rounds=2, gap_ns=GAP_NS)
 
 
 def server() -> EngineConfig:
