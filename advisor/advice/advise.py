@@ -221,6 +221,11 @@ def _baseline_at_load(case: Case) -> Measurement | None:
     return case.baseline.result.at(case.job.spec.load) if case.baseline else None
 
 
+def _judged(case: Case) -> bool:
+    """Whether any verdict was given: without one there is no bound to speak of."""
+    return any(trial.result.measurements for trial in case.trials)
+
+
 def _level(choice: Evidence | None, confidence: float) -> float:
     """That the shown judgements were taken at."""
     judged = choice.measurement.judgements if choice and choice.measurement else ()
@@ -247,7 +252,7 @@ def _advice(
         precision_line(case.trials, spec, trial),
         failures_line(case.trials),
         error_limit_line(case.job.targets),
-        rehearsal_line(case.job, _level(choice, spec.confidence)),
+        rehearsal_line(case.job, _level(choice, spec.confidence)) if _judged(case) else None,
     )
     return Advice(
         outcome=outcome,
