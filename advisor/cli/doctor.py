@@ -46,9 +46,13 @@ def doctor(
     client, client_problem = try_client_or_say_why()
     problems = [text for text in (found.vllm_problem, database, client_problem) if text]
     if as_json_:
-        told = {"database_problem": database, "leftovers": leftovers, "problems": problems}
+        told = {
+            "database_problem": database,
+            "leftovers": leftovers,
+            "client": carried_json(client) if client else None,
+            "problems": problems,
+        }
         body = {"schema": 1, **asdict(found), **told}
-        body["client"] = carried_json(client) if client else None
         typer.echo(json.dumps(body))
         return 6 if problems else 0
     for name, value in _lines(asdict(found), database, leftovers):

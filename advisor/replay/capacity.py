@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from advisor.replay.client import replay
-from advisor.terms.errors import ReplayError
+from advisor.terms.errors import ReplayError, ReplayInterrupted
 from advisor.terms.profile import PlannedRequest
 from advisor.terms.traces import ClientAudit, RequestStatus, Traces
 
@@ -63,6 +63,15 @@ def carried_per_s(tried: Sequence[Carried]) -> int:
 
 
 async def _try(rate: int) -> Carried:
+    try:
+        return await _tried(rate)
+    except (TimeoutError, ReplayInterrupted) as exc:
+        raise ReplayError(
+            f"the reference server did not answer {rate:,} events/s within {_PATIENCE_S:g} s"
+        ) from exc
+
+
+async def _tried(rate: int) -> Carried:
     streams = max(1, rate * _PACE_NS // 1_000_000_000)
     plan = [
         PlannedRequest(i * 500_000_000 // streams, i + 1, _TOKENS, (i,), counted=True)

@@ -1,6 +1,9 @@
 import asyncio
 
+import pytest
+
 from advisor.replay.capacity import Carried, carried_per_s, measure_capacity
+from advisor.terms.errors import ReplayError
 from advisor.terms.traces import ClientAudit
 
 
@@ -12,6 +15,14 @@ def test_what_is_carried_is_the_highest_rate_seen_truly() -> None:
     assert carried_per_s([carried(1_000), carried(2_000), carried(5_000, bias=0.06)]) == 2_000
     assert carried_per_s([carried(1_000), carried(2_000, late_ms=11)]) == 1_000
     assert carried_per_s([carried(1_000, bias=-0.2)]) == 0
+
+
+async def test_a_reference_server_that_keeps_silent_is_an_error_of_the_client(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("advisor.replay.capacity._PATIENCE_S", 1e-6)
+    with pytest.raises(ReplayError, match=r"reference server did not answer 1,000 events/s"):
+        await measure_capacity()
 
 
 async def test_a_rate_is_tried_against_a_server_that_stamps_its_writes() -> None:
