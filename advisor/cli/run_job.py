@@ -32,7 +32,7 @@ def begin(asked: Asked, db: str | None, as_json_: bool, report: str | None) -> i
     with prepared.bench.hold(f"a job for {prepared.spec.model}"):
         about = asyncio.run(prepared.bench.about())
         with Console(stderr=True).status("rehearsing the profile in the simulator"):
-            prepared = rehearsed(prepared)
+            prepared = rehearsed(prepared, about)
         with open_ledger(db) as ledger:
             job = ledger.open_job(prepared.spec, about)
             return _run(prepared, job, ledger, db, as_json_, report)

@@ -18,24 +18,39 @@ from advisor.sim.models import model
 from advisor.store.serde import dump, load
 from advisor.terms.calibration import Calibration
 from advisor.terms.errors import InputError, LaunchFailed, LedgerError
-from advisor.terms.job import JobSpec
+from advisor.terms.job import EngineInfo, JobSpec
 from advisor.terms.setting import Setting
 from advisor.terms.target import Metric
 from advisor.tune.confirmation import claims
 from advisor.wiring.prepare import Prepared
 
+#: What a driver calls a device -> what the simulator does; the longer names first.
+_DEVICES = (
+    ("H100 80GB HBM3", "h100-sxm"),
+    ("H100 PCIe", "h100-pcie"),
+    ("H100 NVL", "h100-nvl"),
+    ("H200", "h200"),
+    ("B200", "b200"),
+    ("A100-SXM4-80GB", "a100-80gb-sxm"),
+    ("A100-SXM4-40GB", "a100-40gb-sxm"),
+    ("L40S", "l40s"),
+    ("L4", "l4"),
+    ("GeForce RTX 4090", "rtx-4090"),
+    ("GeForce RTX 5090", "rtx-5090"),
+    ("RTX PRO 6000", "rtx-pro-6000"),
+)
 #: Raised with anything that changes what a rehearsal finds: the simulator, windows, bounds.
 VERSION = 1
 
 
-def rehearsed(prepared: Prepared) -> Prepared:
+def rehearsed(prepared: Prepared, engine: EngineInfo) -> Prepared:
     """With the job's calibration, from the cache where this profile and plan were rehearsed.
 
     As it is where the simulator knows nothing of the server: its verdicts stay at their nominal
     level, and the advice says so.
     """
     spec = prepared.spec
-    config = _server(prepared)
+    config = _server(prepared, engine)
     asked = sorted(
         {(t.metric, t.percentile) for t in spec.targets if t.metric is not Metric.ERRORS}
     )
@@ -60,11 +75,12 @@ def rehearsed(prepared: Prepared) -> Prepared:
     return replace(prepared, spec=replace(spec, calibration=calibration))
 
 
-def _server(prepared: Prepared) -> EngineConfig | None:
+def _server(prepared: Prepared, engine: EngineInfo) -> EngineConfig | None:
     """The baseline as the simulator runs it, or the model with vLLM's defaults where that does
     not start; None for a model or hardware that it does not know."""
     spec = prepared.spec
-    if spec.hardware not in hardware_names():
+    device = spec.hardware or _device(engine.hardware)
+    if device not in hardware_names():
         return None
     try:
         model(spec.model)
@@ -72,8 +88,13 @@ def _server(prepared: Prepared) -> EngineConfig | None:
         return None
     for setting in (prepared.baseline, Setting.of(spec.model, {}, ())):
         with contextlib.suppress(LaunchFailed):
-            return resolve(setting, hardware(spec.hardware))
+            return resolve(setting, hardware(device))
     return None
+
+
+def _device(reported: str) -> str | None:
+    """The simulator's name for what this machine has, None where it has none."""
+    return next((name for words, name in _DEVICES if words in reported), None)
 
 
 def _cache_path(
