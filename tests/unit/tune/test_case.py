@@ -1,14 +1,17 @@
 """Other targets, the same replays."""
 
+from dataclasses import replace
+
 import pytest
 
 from advisor.advice.advise import advise
 from advisor.measure.curves import Curves, curves
 from advisor.terms.advice import AdviceOutcome
+from advisor.terms.calibration import Calibration, Rehearsed, Rung
 from advisor.terms.errors import TargetError
 from advisor.terms.job import Phase, Trial
 from advisor.terms.profile import Plan
-from advisor.terms.target import Target, parse_target
+from advisor.terms.target import Metric, Target, Verdict, parse_target
 from advisor.tune.attempts import over
 from advisor.tune.case import baseline_of, case_of, judged_again, searched
 from advisor.tune.resolve import resolve_targets
@@ -45,6 +48,17 @@ def test_tighter_targets_change_the_verdicts_and_launch_nothing(world: World) ->
     headrooms = [str(t.result.headroom) for t in trials if t.phase is not Phase.CONFIRM]
     assert headrooms == ["< 1"] * 4
     assert len(world.bench.launched) == launched
+
+
+def test_what_if_judges_with_the_jobs_calibration(world: World) -> None:
+    rung = Rung(1.0, 1000.0, 10.0, 1000.0)  # out of reach for windows this short
+    found = Calibration("m", "paper", 20, (Rehearsed(Metric.TTFT, 95.0, 0.99, 0.99, (rung,)),))
+    job = world.ledger.job(world.job.id)
+    job = replace(job, spec=replace(job.spec, calibration=found))
+    scored = world.ledger.scored(world.job.id)
+    loose = (parse_target("ttft:p95<=100s"),)
+    for trial in judged_again(job, world.trials, scored, loose)[1]:
+        assert {m.verdict for m in trial.result.measurements} <= {Verdict.UNDECIDED}
 
 
 def test_a_target_between_the_two_proves_the_gain_at_the_load(world: World) -> None:

@@ -7,11 +7,13 @@ import pytest
 
 from advisor.advice.confirm import Round
 from advisor.measure.curves import curves
+from advisor.terms.calibration import Calibration, Rehearsed, Rung
 from advisor.terms.job import Phase, Trial, TrialResult
 from advisor.terms.measurement import Headroom
 from advisor.terms.outcome import TrialState
 from advisor.terms.profile import Plan, WindowRole
 from advisor.terms.setting import Setting
+from advisor.terms.target import Metric, Verdict
 from advisor.tune.confirmation import (
     baseline_held_out,
     baseline_noise,
@@ -151,6 +153,25 @@ def test_a_stricter_split_takes_wider_intervals_of_the_pairs() -> None:
         assert ttft.ratio == pytest.approx(0.5, rel=0.02)
         widths.append(ttft.upper_ratio - ttft.lower_ratio)
     assert 0 < widths[0] < widths[1]
+
+
+def test_a_claim_needs_the_margin_that_the_rehearsal_asks_for() -> None:
+    rung = Rung(1.0, 1000.0, 300.0, 1000.0)  # a limit of 1,000 ms is judged as 300 ms
+    verdicts = []
+    for ttft_ms in (100, 400):
+        played = Played()
+        played.round(0, Dials(ttft_ms), Dials())
+        for found in (None, Calibration("m", "paper", 20, (rehearsed_at(0.99, rung),))):
+            spec = replace(SPEC, calibration=found)
+            (round_,) = pooled_rounds(played.trials, played.scored, THEIRS, TARGETS, spec)
+            assert round_.finalist is not None
+            assert round_.finalist.at_load is not None
+            verdicts.append(round_.finalist.at_load.judgements[0].verdict)
+    assert verdicts == [Verdict.MET, Verdict.MET, Verdict.MET, Verdict.UNDECIDED]
+
+
+def rehearsed_at(level: float, rung: Rung) -> Rehearsed:
+    return Rehearsed(Metric.TTFT, 95.0, level, level, (rung,))
 
 
 def test_the_baselines_own_launches_tell_what_is_noise() -> None:
