@@ -100,11 +100,12 @@ class _Draws:
                 found.append(clumped.test(nominal).upper())
             for level, found in lows.items():
                 found.append(clumped.test(level).lower())
-        self._highs = {key: np.array(found) / truths[1:] for key, found in highs.items()}
-        self._lows = {key: np.array(found) / truths[1:] for key, found in lows.items()}
+        self._highs = {key: _over_truth(found, truths[1:]) for key, found in highs.items()}
+        self._lows = {key: _over_truth(found, truths[1:]) for key, found in lows.items()}
 
     def rung(self, confidence: float, nominal: float) -> Rung:
-        lower = float(np.quantile(self._lows[confidence], confidence, method="higher"))
+        lows = self._lows[confidence]
+        lower = float(lows[math.ceil(round(confidence * (len(lows) - 1), 9))])
         ms = self._truth / 1e6
         upper_ms = ms * self._least_upper(confidence, nominal)
         return Rung(self._multiple, ms, upper_ms, ms * max(lower, 1.0))
@@ -117,8 +118,15 @@ class _Draws:
 
     def _least_upper(self, confidence: float, nominal: float) -> float:
         """Over the truth; at most 1, since no limit is loosened."""
-        found = float(np.quantile(self._highs[nominal], 1 - confidence, method="lower"))
-        return min(found, 1.0)
+        highs = self._highs[nominal]
+        return min(float(highs[math.floor(round((1 - confidence) * (len(highs) - 1), 9))]), 1.0)
+
+
+def _over_truth(bounds: Sequence[float], truths: Float64) -> Float64:
+    """float64[POOLS], ascending; an infinite bound on an infinite truth is right."""
+    with np.errstate(invalid="ignore"):
+        ratios = np.array(bounds) / truths
+    return np.sort(np.nan_to_num(ratios, nan=1.0, posinf=math.inf))
 
 
 def _draws(

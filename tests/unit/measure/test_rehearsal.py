@@ -1,5 +1,7 @@
 """From simulated windows to how far bounds are off."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -59,6 +61,14 @@ def test_rungs_stand_in_order_of_their_load() -> None:
     runs = {2.0: windows(6, 0.0, 2), 0.5: windows(6, 0.0, 3)}
     found, _ = rehearse_bounds(runs, ASKED, LEVELS, 3, 1)
     assert [rung.multiple for rung in found.rungs] == [0.5, 2.0]
+
+
+def test_failures_in_a_few_windows_leave_bounds_and_truths_that_are_infinite() -> None:
+    runs = windows(18, 0.0) + [curves(steady(200, [60], fail_every=3))] * 2
+    (found,) = rehearse_bounds({1.0: runs}, ASKED, (0.95,), 3, 1)
+    (rung,) = found.rungs
+    assert 0 <= rung.upper_ms <= rung.truth_ms < math.inf
+    assert not math.isnan(rung.lower_ms)
 
 
 def test_a_load_without_a_finite_percentile_is_no_rung() -> None:
