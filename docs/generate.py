@@ -14,7 +14,7 @@ from typing import Any
 
 import typer
 
-from advisor.cli import app
+from advisor.cli import build
 from advisor.engine.texts import TABLE
 from advisor.standin.faults import TABLE as FAULTS
 from advisor.standin.faults import Entry, Takes
@@ -129,7 +129,7 @@ def cli_page() -> str:
 
 def command_tree() -> Any:
     """The root command; Typer carries its own click, whose classes have no public names."""
-    return typer.main.get_command(app)
+    return typer.main.get_command(build())
 
 
 def walk(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:

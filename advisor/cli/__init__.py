@@ -2,43 +2,62 @@
 
 import signal
 import sys
+from importlib import import_module
 
 import typer
 from pydantic import ValidationError
 from rich.console import Console
 
-from advisor import __version__
-from advisor.cli import db, doctor, export, jobs, profile, recommend, simulate, what_if
 from advisor.cli.options import Interrupted
 from advisor.terms.errors import AdvisorError, Blocked, InputError, LedgerError
 
 EXIT_INTERNAL, EXIT_INPUT, EXIT_BLOCKED, EXIT_INTERRUPTED = 1, 2, 6, 130
 
-app = typer.Typer(
-    name="advisor",
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    rich_markup_mode=None,
-)
-app.command("recommend")(recommend.recommend)
-app.command("jobs")(jobs.jobs)
-app.command("show")(jobs.show)
-app.command("trials")(jobs.trials)
-app.command("what-if")(what_if.what_if)
-app.command("simulate")(simulate.simulate)
-app.command("export")(export.export)
-app.command("doctor")(doctor.doctor)
-app.add_typer(profile.app, name="profile")
-app.add_typer(db.app, name="db")
+#: Command -> the module here that has it. Only the one that was asked for is imported, so that
+#: no command waits for what another one needs.
+_COMMANDS = {
+    "recommend": "recommend",
+    "jobs": "jobs",
+    "show": "jobs",
+    "trials": "jobs",
+    "what-if": "what_if",
+    "simulate": "simulate",
+    "export": "export",
+    "doctor": "doctor",
+}
+#: Groups of commands, each an `app` of its own.
+_GROUPS = ("profile", "db")
+
+
+def build(asked: str | None = None) -> typer.Typer:
+    """The commands: all of them, or the one alone that was asked for where there is such a one."""
+    app = typer.Typer(
+        name="advisor",
+        pretty_exceptions_enable=False,
+        add_completion=False,
+        rich_markup_mode=None,
+    )
+    app.callback()(_root)
+    alone = asked in _COMMANDS or asked in _GROUPS
+    for name, module in _COMMANDS.items():
+        if not alone or name == asked:
+            command = getattr(import_module(f"advisor.cli.{module}"), name.replace("-", "_"))
+            app.command(name)(command)
+    for name in _GROUPS:
+        if not alone or name == asked:
+            app.add_typer(import_module(f"advisor.cli.{name}").app, name=name)
+    return app
 
 
 def _version(wanted: bool) -> None:
     if wanted:
+        # late: reading the package's metadata takes a while
+        from advisor import __version__
+
         typer.echo(__version__)
         raise typer.Exit
 
 
-@app.callback()
 def _root(
     version: bool = typer.Option(
         False, "--version", callback=_version, is_eager=True, help="Print the version and stop."
@@ -79,6 +98,7 @@ def run(argv: list[str]) -> int:
     """Run one command and return its exit code."""
     errors = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
     try:
+        app = build(argv[0] if argv else None)
         code: int | None = app(args=argv or ["--help"], prog_name="advisor", standalone_mode=False)
     except typer.TyperException as exc:
         text, code = _with_value(exc), EXIT_INPUT

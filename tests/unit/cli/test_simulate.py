@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from advisor.cli import app
+from advisor.cli import build
 from advisor.terms.errors import InputError
 
 GIVEN = ["simulate", "--model", "llama-3.1-8b", "--profile", "chat-and-documents"]
@@ -14,7 +14,7 @@ GIVEN = ["simulate", "--model", "llama-3.1-8b", "--profile", "chat-and-documents
 
 def test_json_has_the_measurement_and_says_that_it_is_simulated(tmp_path: Path) -> None:
     ended = CliRunner().invoke(
-        app,
+        build(),
         [
             *GIVEN,
             *("--hardware", "h100-sxm", "--json", "--timeline", str(tmp_path / "t.parquet")),
@@ -32,7 +32,7 @@ def test_json_has_the_measurement_and_says_that_it_is_simulated(tmp_path: Path) 
 
 
 def test_text_shows_percentiles_and_the_pool() -> None:
-    ended = CliRunner().invoke(app, [*GIVEN, "--hardware", "h200"])
+    ended = CliRunner().invoke(build(), [*GIVEN, "--hardware", "h200"])
     assert ended.exit_code == 0, ended.output
     assert [line.split()[0] for line in ended.stdout.splitlines()[:3]] == [
         "simulated",
@@ -52,6 +52,6 @@ def test_text_shows_percentiles_and_the_pool() -> None:
     ],
 )
 def test_what_cannot_be_simulated_is_one_line(words: list[str], text: str) -> None:
-    ended = CliRunner().invoke(app, [*GIVEN, *words])
+    ended = CliRunner().invoke(build(), [*GIVEN, *words])
     assert isinstance(ended.exception, InputError)
     assert text in str(ended.exception)

@@ -120,8 +120,11 @@ def test_a_server_that_the_simulator_does_not_know_is_not_rehearsed(
     asked: Asked, calls: list[dict[str, Any]]
 ) -> None:
     known = prepared(asked)
-    for over in ({"hardware": "abacus"}, {"model": "no-such-model"}):
-        unknown = replace(known, spec=replace(known.spec, **over))
+    for spec in (
+        replace(known.spec, hardware="abacus"),
+        replace(known.spec, model="no-such-model"),
+    ):
+        unknown = replace(known, spec=spec)
         assert rehearsed(unknown, ENGINE).spec.calibration is None
     real = replace(known, spec=replace(known.spec, hardware=None))
     for reported in ("2 cores of some CPU", "simulated by vllm-sim 1", "NVIDIA T4"):
