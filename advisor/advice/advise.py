@@ -247,12 +247,13 @@ def _advice(
         confirmed = held_out is not None
         baseline = Evidence(trial.setting, measurement, trial.result.headroom, confirmed)
     spec = case.job.spec
+    judged = outcome is not AdviceOutcome.BLOCKED and _judged(case)
     more = (
         noise_line(case.noise),
         precision_line(case.trials, spec, trial),
         failures_line(case.trials),
         error_limit_line(case.job.targets),
-        rehearsal_line(case.job, _level(choice, spec.confidence)) if _judged(case) else None,
+        rehearsal_line(case.job, _level(choice, spec.confidence)) if judged else None,
     )
     return Advice(
         outcome=outcome,

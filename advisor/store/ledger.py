@@ -2,7 +2,6 @@
 
 import secrets
 from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from types import TracebackType
@@ -194,23 +193,13 @@ class SqlLedger:
 
     def scored(self, job_id: str) -> dict[int, list[Scored]]:
         """By trial number, every replay that a verdict may rest on, in the order played."""
+        found: dict[int, list[Scored]] = {}
         with self._read() as session:
             queries.job(session, job_id)
-            stored = [
-                (
-                    number,
-                    row.window,
-                    row.multiple,
-                    data if is_current(data) else _afresh(session, row.id),
-                )
-                for number, row, data in session.execute(queries.scored(job_id))
-            ]
-        found: dict[int, list[Scored]] = {}
-        # unpacking lets other threads run
-        with ThreadPoolExecutor() as pool:
-            unpacked = pool.map(decode_curves, [data for *_, data in stored])
-            for (number, window, multiple, _), known in zip(stored, unpacked, strict=True):
-                found.setdefault(number, []).append(Scored(window, multiple, known))
+            for number, row, data in session.execute(queries.scored(job_id)):
+                known = decode_curves(data if is_current(data) else _afresh(session, row.id))
+                scored = Scored(row.window, row.multiple, known)
+                found.setdefault(number, []).append(scored)
         return found
 
     def launches(self, tokens: Collection[str]) -> dict[str, str]:

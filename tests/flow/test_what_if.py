@@ -60,7 +60,8 @@ def afresh(finished: Finished, evidence: dict[str, Any], asked: tuple[str, ...])
     # a claim on held-out load has its part of the error: one for each round, one for the baseline
     parts = spec.rounds + 1 if evidence["confirmed"] else 1
     assert len(pool) == spec.windows
-    return measure(pool, targets, spec.load, 1 - (1 - spec.confidence) / parts)
+    level = 1 - (1 - spec.confidence) / parts
+    return measure(pool, targets, spec.load, level, spec.calibration)
 
 
 def assert_equal(evidence: dict[str, Any], fresh: Measurement) -> None:
