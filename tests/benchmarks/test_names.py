@@ -1,4 +1,4 @@
-"""A script's folder comes first where Python looks for modules, so its neighbours' names matter."""
+"""A script's folder comes first where Python looks for modules: names of neighbours matter."""
 
 import subprocess
 import sys
