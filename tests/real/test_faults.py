@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -38,7 +39,7 @@ def launch_folders() -> set[Path]:
 
 
 async def cut_down(
-    engine: VllmEngine, setting_of: SettingMaker, deed: Callable[[ServerProcess], None]
+    engine: VllmEngine, setting_of: SettingMaker, deed: Callable[[LiveServer], None]
 ) -> tuple[Failure, Traces]:
     """Do the deed in mid-replay; how the replay ended, and that nothing was left."""
     bench = LiveBench(load_profile(PROFILE), engine, setting_of.model_path, stall_timeout_s=20)
@@ -47,13 +48,13 @@ async def cut_down(
     async def play() -> None:
         async with bench.serve(setting_of()) as server:
             served.append(server)
-            asyncio.get_running_loop().call_later(15, deed, processes(server))
+            asyncio.get_running_loop().call_later(15, deed, server)
             await server.replay(PLAN)
 
     with pytest.raises(ReplayInterrupted) as caught:
         await play()
     assert processes(served[0]).living() == []
-    assert launch_folders() == before
+    assert launch_folders() <= before, "others may run here too"
     return caught.value.failure, caught.value.traces
 
 
@@ -66,7 +67,7 @@ async def test_the_api_server_is_killed_in_mid_replay(
     engine: VllmEngine, make_setting: SettingMaker
 ) -> None:
     failure, traces = await cut_down(
-        engine, make_setting, lambda process: os.kill(process.pid, signal.SIGKILL)
+        engine, make_setting, lambda server: os.kill(processes(server).pid, signal.SIGKILL)
     )
     assert failure.reason is Reason.CRASHED_UNDER_LOAD
     assert "SIGKILL" in failure.message
@@ -77,9 +78,10 @@ async def test_the_api_server_is_killed_in_mid_replay(
 async def test_the_engine_core_stands_still_in_mid_replay(
     engine: VllmEngine, make_setting: SettingMaker
 ) -> None:
-    def stop(process: ServerProcess) -> None:
-        (core,) = (p for p in process.living() if "EngineCore" in " ".join(p.cmdline()))
-        core.send_signal(signal.SIGSTOP)
+    def stop(server: LiveServer) -> None:
+        said = re.search(r"\(EngineCore pid=(\d+)\)", server.endpoint.log_path.read_text())
+        assert said is not None
+        os.kill(int(said.group(1)), signal.SIGSTOP)
 
     failure, traces = await cut_down(engine, make_setting, stop)
     assert failure.reason is Reason.HUNG
@@ -126,7 +128,7 @@ async def test_a_setting_that_cannot_run_here(
     assert failure.reason is reason, failure
     assert words in failure.excerpt
     assert failure.state is TrialState.INFEASIBLE
-    assert launch_folders() == before
+    assert launch_folders() <= before, "others may run here too"
 
 
 async def test_killed_while_it_starts(engine: VllmEngine, make_setting: SettingMaker) -> None:
@@ -178,11 +180,11 @@ def test_two_jobs_at_once_and_the_first_one_killed(
         first.kill()
         first.communicate()
     assert launched_by(first.pid) != []
-    assert launch_folders() != before
+    assert launch_folders() - before
     doctor = advisor(tmp_path, "doctor", "--vllm-command", vllm_command, timeout_s=120)
     assert "of trial 0 of job " in doctor.out
     assert launched_by(first.pid) == []
-    assert launch_folders() == before
+    assert launch_folders() <= before, "others may run here too"
 
 
 def wait_until(condition: Callable[[], bool], limit_s: float) -> None:
