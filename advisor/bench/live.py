@@ -1,12 +1,15 @@
 """LiveBench: a setting becomes a real server, and is measured by replaying load against it."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 
 from advisor.bench.doubts import Ceiling, Doubt, ceiling, doubt
-from advisor.bench.play import Progress, salt
+from advisor.bench.drain import drained
+from advisor.bench.play import Progress
+from advisor.bench.warmup import Shapes, Warmed, warm_up
 from advisor.engine.checkpoint import read_checkpoint
 from advisor.engine.endpoint import Endpoint, read_from
 from advisor.engine.engine import Engine, Mark, unmarked
@@ -15,9 +18,12 @@ from advisor.profile.schedule import schedule
 from advisor.replay.client import replay
 from advisor.terms.errors import LaunchFailed, ReplayInterrupted
 from advisor.terms.job import Api, EngineInfo, Launch, ServerFacts
+from advisor.terms.outcome import ReplayOutcome
 from advisor.terms.profile import Plan, PlannedRequest, Profile
 from advisor.terms.setting import Setting
 from advisor.terms.traces import Traces
+
+_logger = logging.getLogger(__name__)
 
 #: Below the vocabulary of every common model family; used when the checkpoint is not a local
 #: folder that tells its own.
@@ -26,8 +32,10 @@ _SAFE_VOCABULARY = 30_000
 _REQUEST_TIMEOUT_S = 600.0
 #: No stream brings a token for this long while requests are open: the engine hangs.
 _STALL_TIMEOUT_S = 120.0
-#: Requests at once in the warm-up, and tokens asked of each.
-_WARM_UP_REQUESTS, _WARM_UP_TOKENS = 4, 8
+#: A warm-up may take as long as the start did, and at least so long.
+_WARM_UP_S = 10.0
+#: Requests that a client gave up are out of vLLM within a step; others' may never end.
+_DRAIN_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +51,10 @@ class LiveBench:
     request_timeout_s: float = _REQUEST_TIMEOUT_S
     stall_timeout_s: float = _STALL_TIMEOUT_S
     api: Api = Api.COMPLETIONS
+    #: the job's, as a multiple of the recorded one: how many requests are open at once
+    load: float = 1.0
+    #: how long a replay waits for an idle server
+    drain_timeout_s: float = _DRAIN_S
 
     async def about(self) -> EngineInfo:
         version = await self.engine.version()
@@ -62,15 +74,7 @@ class LiveBench:
             self.engine.serve(setting, mark) as endpoint,
             FactsWatch(endpoint.base_url, self.engine.devices) as watch,
         ):
-            server = LiveServer(
-                self.profile,
-                endpoint,
-                watch,
-                vocabulary(setting.model),
-                self.request_timeout_s,
-                self.stall_timeout_s,
-                self.api,
-            )
+            server = LiveServer(self, endpoint, watch, vocabulary(setting.model))
             await server.warm_up()
             yield server
 
@@ -79,13 +83,13 @@ class LiveBench:
 class LiveServer:
     """One running server under our load generator."""
 
-    profile: Profile
+    bench: LiveBench
     endpoint: Endpoint
     watch: FactsWatch
     vocabulary: int
-    request_timeout_s: float
-    stall_timeout_s: float
-    api: Api
+    warmed: Warmed = field(default_factory=lambda: Warmed((), ""))
+    #: what was still open when the replay began
+    _open: str = ""
     #: of the replay just played: what its plan can cause, and the log of its counted window
     _most: Ceiling = field(default_factory=lambda: Ceiling(0, 0, 0))
     _log: str = ""
@@ -97,13 +101,17 @@ class LiveServer:
     async def replay(self, plan: Plan, on_progress: Progress | None = None) -> Traces:
         start_ns = plan.lead_in_ns
         end_ns = start_ns + plan.window.duration_ns
-        requests = schedule(self.profile, plan)
-        self._most = ceiling(requests, self.profile.block_tokens)
+        requests = schedule(self.bench.profile, plan)
+        self._most = ceiling(requests, self.bench.profile.block_tokens)
+        self._open = await drained(self.watch.facts, self.bench.drain_timeout_s)
         with self._reading_log(start_ns / 1e9):
             return await self._play(requests, start_ns, end_ns, on_progress)
 
     def doubt(self, facts: ServerFacts) -> Doubt:
-        return doubt(facts, self._most, self._log)
+        if self._open:
+            return ReplayOutcome.CONTAMINATED, self._open
+        outcome, note = doubt(facts, self._most, self._log)
+        return outcome, note or self.warmed.note
 
     @contextmanager
     def _reading_log(self, after_s: float) -> Iterator[None]:
@@ -122,20 +130,17 @@ class LiveServer:
             self._log = read_from(path, sizes[0]) if sizes else ""
 
     async def warm_up(self) -> None:
-        """The profile's longest prompt, several at once: shapes compile before anything counts."""
-        longest = max(self.profile.requests, key=lambda request: request.input_length)
-        blocks = -(-longest.input_length // self.profile.block_tokens)
-        requests = [
-            PlannedRequest(
-                at_ns=0,
-                input_length=longest.input_length,
-                output_length=min(_WARM_UP_TOKENS, longest.output_length),
-                block_ids=tuple(salt("warm-up", number, k) for k in range(blocks)),
-                counted=False,
-            )
-            for number in range(_WARM_UP_REQUESTS)
-        ]
-        await self._play(requests, 0, 1, None)
+        """The profile's shapes until latency settles: nothing counts before."""
+        launch, bench = self.launch, self.bench
+        most = dict(launch.resolved).get("max_num_seqs")
+        shapes = Shapes(bench.profile, bench.load, most if isinstance(most, int) else None)
+
+        async def play(requests: list[PlannedRequest]) -> Traces:
+            return await self._play(requests, 0, 1, None)
+
+        self.warmed = await warm_up(shapes, play, max(_WARM_UP_S, launch.cold_start_s))
+        if self.warmed.note:
+            _logger.warning("%s: %s", self.endpoint.served_model_name, self.warmed.note)
 
     async def facts(self, since: ServerFacts | None = None) -> ServerFacts:
         """Raises LaunchFailed when the server has ended between two replays."""
@@ -157,15 +162,15 @@ class LiveServer:
                 requests,
                 self.endpoint.base_url,
                 self.endpoint.served_model_name,
-                block_tokens=self.profile.block_tokens,
+                block_tokens=self.bench.profile.block_tokens,
                 vocab_size=self.vocabulary,
                 window_start_ns=start_ns,
                 window_end_ns=end_ns,
-                request_timeout_s=self.request_timeout_s,
-                stall_timeout_s=self.stall_timeout_s,
+                request_timeout_s=self.bench.request_timeout_s,
+                stall_timeout_s=self.bench.stall_timeout_s,
                 alive=lambda: self.endpoint.failure() is None,
                 on_progress=on_progress,
-                api=self.api,
+                api=self.bench.api,
             )
         except ReplayInterrupted as exc:
             # the client saw that it ended; why it ended stands in the server's log

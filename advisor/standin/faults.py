@@ -41,6 +41,8 @@ class Fault(StrEnum):
     CRASH_AT_REST = "crash_at_rest"
     DEAD_ENGINE = "dead_engine"
     HANG = "hang"
+    COLD = "cold"
+    SLOWING = "slowing"
     # in the answers
     ERROR_EVENT = "error_event"
     SHORT_ANSWER = "short_answer"
@@ -84,7 +86,9 @@ class Entry:
 
 
 #: Requests served before a fault under load. A warm-up has fewer, so the load is under way.
-_LATER = "12"
+_LATER = "30"
+#: Within what any warm-up sends.
+_FIRST = "8"
 #: A fault in the answers hits every third: enough for any target on errors, and some stay good.
 _SOME = "3"
 
@@ -135,6 +139,10 @@ TABLE: Mapping[Fault, Entry] = {
         Takes.COUNT,
         _LATER,
     ),
+    Fault.COLD: Entry(
+        "takes twenty times as long for its first so many requests", None, Takes.COUNT, _FIRST
+    ),
+    Fault.SLOWING: Entry("is slower with every request"),
     Fault.ERROR_EVENT: Entry(
         "an error event in mid-stream, in every so-manieth answer", None, Takes.COUNT, _SOME
     ),

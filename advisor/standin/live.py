@@ -40,6 +40,8 @@ class LiveEngine:
         self.is_dead = False
         #: whether it hangs: alive to whoever asks, and idle
         self.is_halted = False
+        #: every step takes so many times as long
+        self.slowness = 1.0
         self._cost = CostModel.of(config, seed)
         self._speed = speed
         self._steps = 0
@@ -121,7 +123,8 @@ class LiveEngine:
     def _step_s(self, batch: Batch) -> float:
         busy_ns = self._cost.step_ns(batch, self._steps)
         self._steps += 1
-        return self._cost.cycle_ns(busy_ns, batch.sequences) / _NS_PER_S / self._speed
+        cycle_s = self._cost.cycle_ns(busy_ns, batch.sequences) / _NS_PER_S / self._speed
+        return cycle_s * self.slowness
 
     def _deliver(self, emitted: list[int], finished: list[int]) -> None:
         for index in emitted:

@@ -26,6 +26,8 @@ _IN_ANSWERS = (
     Fault.OVERLOADED,
     Fault.GARBAGE_SSE,
 )
+#: Times as long a step takes while a server is cold, and how much longer with each request.
+_COLD, _SLOWER_BY = 20.0, 0.5
 _IN_ALL_ANSWERS = (Fault.SPLIT_SSE, Fault.MISSING_DONE)
 
 
@@ -56,6 +58,7 @@ class Conduct:
     def arrived(self) -> Fault | None:
         """One request more; the fault of its answer."""
         self._requests += 1
+        self._engine.slowness = self._slowness
         for fault, do in self._under_load.items():
             if self._requests - 1 == self.faults.count(fault):
                 do()
@@ -89,6 +92,13 @@ class Conduct:
         if Fault.WARM_CACHE in self.faults:
             return scheduler.prefix_queries
         return scheduler.prefix_hits
+
+    @property
+    def _slowness(self) -> float:
+        if Fault.SLOWING in self.faults:
+            return 1.0 + _SLOWER_BY * self._requests
+        cold = self.faults.count(Fault.COLD)
+        return 1.0 if cold is None or self._requests > cold else _COLD
 
     def _run_out_of_memory(self) -> None:
         _print_fatal(OUT_OF_MEMORY)

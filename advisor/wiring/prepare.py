@@ -89,7 +89,8 @@ def _bench(spec: JobSpec, profile: Profile, fixed: Mapping[str, FlagValue], spac
         return SimBench(profile, simulated_hardware(spec.hardware), spec.model, spec.seed)
     searched = sorted(space.searched())
     flags = (*(("baseline", name) for name in fixed), *(("space", name) for name in searched))
-    return LiveBench(profile, engine_of(spec, log_dir()), spec.model, flags, api=spec.api)
+    engine = engine_of(spec, log_dir())
+    return LiveBench(profile, engine, spec.model, flags, api=spec.api, load=spec.load)
 
 
 def _refuse_pauses(profile: Profile, path: str) -> None:

@@ -66,6 +66,8 @@ EXPECTED = {
     Fault.CRASH_AT_REST: infeasible(Reason.CRASHED_UNDER_LOAD),
     Fault.DEAD_ENGINE: infeasible(Reason.CRASHED_UNDER_LOAD),
     Fault.HANG: transient(Reason.HUNG, Limits(stall_s=4.0)),
+    Fault.COLD: SERVES,
+    Fault.SLOWING: SERVES,
     Fault.ERROR_EVENT: LOSES_SOME,
     Fault.SHORT_ANSWER: LOSES_SOME,
     Fault.RESET: LOSES_SOME,
