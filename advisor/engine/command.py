@@ -7,10 +7,10 @@ import re
 import shlex
 import shutil
 import socket
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from advisor.engine.leftovers import launch_folder
 from advisor.engine.process import ServerProcess, new_token
 from advisor.terms.errors import InputError
 
@@ -107,12 +107,16 @@ def _fingerprint(command: Sequence[str], version: str) -> str:
 async def _output(
     argv: Sequence[str], variables: Mapping[str, str], timeout_s: float
 ) -> tuple[int | None, str]:
-    """Exit status, None at the timeout, and what it printed. Raises InputError."""
+    """Exit status, None at the timeout, and what it printed. Raises InputError.
+
+    It has a launch's token and folder: an Advisor that is killed meanwhile leaves nothing that
+    the next one does not find.
+    """
     process = ServerProcess(new_token())
-    with tempfile.TemporaryDirectory(prefix="advisor-") as folder:
-        log_path = Path(folder) / "printed"
+    with launch_folder(process.token) as folder:
+        log_path = folder / "printed"
         try:
-            process.start(argv, variables, log_path)
+            process.start(argv, {**variables, "TMPDIR": str(folder)}, log_path)
             code = await process.wait(timeout_s)
         except OSError as exc:
             shown = shlex.join(argv)

@@ -17,6 +17,16 @@ from tests.unit.engine.conftest import FAKE, MARK, make_engine, marked, wait_for
 
 MOMENTS = 20
 
+#: Asks a command for its version that never tells.
+ASKER = """
+import asyncio, sys
+from advisor.engine.command import read_version
+
+variables = {"ADVISOR_TEST_MARK": sys.argv[1], "PATH": "/usr/bin:/bin"}
+asyncio.run(read_version(sys.argv[2:], variables, 60))
+"""
+DEAF = "import os, time; open(os.environ['TMPDIR'] + '/in-use', 'w').close(); time.sleep(600)"
+
 #: Serves `family` and waits; "go" tells that all is imported and the launch comes next.
 DRIVER = """
 import asyncio, signal, sys
@@ -101,3 +111,18 @@ def test_ctrl_c_at_random_moments(presses: int, mark: str, tmp_path: Path) -> No
         assert driver.wait(timeout=30) != 0
         driver.stdout.close()
         assert marked(mark) == []
+
+
+def test_killed_while_a_command_is_asked(mark: str, tmp_path: Path) -> None:
+    """Neither the command nor its folder outlives the next look for leftovers."""
+    env = {**os.environ, "TMPDIR": str(tmp_path)}
+    argv = [sys.executable, "-c", ASKER, mark, sys.executable, "-c", DEAF]
+    asker = subprocess.Popen(argv, env=env)
+    wait_for(lambda: list(tmp_path.glob("advisor-*/in-use")) != [])
+    asker.kill()
+    asker.wait()
+    assert len(marked(mark)) == 1
+    ends = "from advisor.engine.leftovers import end_leftovers; end_leftovers()"
+    subprocess.run([sys.executable, "-c", ends], env=env, check=True, timeout=60)
+    assert marked(mark) == []
+    assert list(tmp_path.iterdir()) == []
