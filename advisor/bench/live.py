@@ -16,6 +16,7 @@ from advisor.engine.engine import Engine, Mark, unmarked
 from advisor.engine.metrics import FactsWatch
 from advisor.profile.schedule import schedule
 from advisor.replay.client import replay
+from advisor.replay.pacing import collector_paused
 from advisor.terms.errors import LaunchFailed, ReplayInterrupted
 from advisor.terms.job import Api, EngineInfo, Launch, ServerFacts
 from advisor.terms.outcome import ReplayOutcome
@@ -138,7 +139,8 @@ class LiveServer:
         async def play(requests: list[PlannedRequest]) -> Traces:
             return await self._play(requests, 0, 1, None)
 
-        self.warmed = await warm_up(shapes, play, max(_WARM_UP_S, launch.cold_start_s))
+        with collector_paused():
+            self.warmed = await warm_up(shapes, play, max(_WARM_UP_S, launch.cold_start_s))
         if self.warmed.note:
             _logger.warning("%s: %s", self.endpoint.served_model_name, self.warmed.note)
 

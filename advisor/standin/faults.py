@@ -86,7 +86,7 @@ class Entry:
 
 
 #: Requests served before a fault under load. A warm-up has fewer, so the load is under way.
-_LATER = "30"
+_LATER = "40"
 #: Within what any warm-up sends.
 _FIRST = "8"
 #: A fault in the answers hits every third: enough for any target on errors, and some stay good.

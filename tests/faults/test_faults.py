@@ -61,7 +61,7 @@ async def test_a_knob_that_was_ignored_is_told(place: Place) -> None:
     ended = await run_job(place, fault)
     (trial,) = ended.with_fault(fault)
     assert trial.result.launch is not None
-    assert trial.result.launch.ignored == ("max_num_seqs: asked 64, runs 9",)
+    assert trial.result.launch.ignored == ("max_num_seqs: asked 4, runs 9",)
 
 
 async def test_a_crash_that_leaves_a_deaf_child(place: Place) -> None:

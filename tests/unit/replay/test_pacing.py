@@ -20,10 +20,18 @@ def test_the_collector_is_left_as_it_was_found() -> None:
     gc.disable()
     try:
         with collector_paused():
-            assert gc.get_freeze_count() > 0
+            assert not gc.isenabled()
         assert not gc.isenabled()
     finally:
         gc.enable()
+    with collector_paused():
+        assert not gc.isenabled()
+        assert gc.get_freeze_count() > 0
+        with collector_paused():
+            pass
+        assert not gc.isenabled()
+        assert gc.get_freeze_count() > 0, "still paused for whoever paused it first"
+    assert gc.isenabled()
     assert gc.get_freeze_count() == 0
 
 
