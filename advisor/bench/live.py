@@ -33,8 +33,8 @@ _SAFE_VOCABULARY = 30_000
 _REQUEST_TIMEOUT_S = 600.0
 #: No stream brings a token for this long while requests are open: the engine hangs.
 _STALL_TIMEOUT_S = 120.0
-#: A warm-up may take as long as the start did, and at least so long.
-_WARM_UP_S = 10.0
+#: A warm-up may take so long, or this share of the start's time where that is more.
+_WARM_UP_S, _WARM_UP_SHARE = 10.0, 0.25
 #: Requests that a client gave up are out of vLLM within a step; others' may never end.
 _DRAIN_S = 30.0
 
@@ -139,8 +139,9 @@ class LiveServer:
         async def play(requests: list[PlannedRequest]) -> Traces:
             return await self._play(requests, 0, 1, None)
 
+        most_s = max(_WARM_UP_S, _WARM_UP_SHARE * launch.cold_start_s)
         with collector_paused():
-            self.warmed = await warm_up(shapes, play, max(_WARM_UP_S, launch.cold_start_s))
+            self.warmed = await warm_up(shapes, play, most_s)
         if self.warmed.note:
             _logger.warning("%s: %s", self.endpoint.served_model_name, self.warmed.note)
 

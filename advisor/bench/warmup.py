@@ -19,6 +19,8 @@ from advisor.terms.traces import RequestStatus, Traces
 FEWEST, MOST = 4, 256
 #: Enough steps that all of a round's requests come to run beside each other.
 _OUTPUT_TOKENS = 16
+#: The prompts beside the longest have at most so many times its tokens together, however many.
+_BESIDE = 4
 #: Two rounds agree when their medians are that near; differences below the slack are the
 #: machine's and the client's.
 _NEAR, _TTFT_SLACK_S, _ITL_SLACK_S = 0.10, 0.005, 0.001
@@ -109,23 +111,26 @@ class Shapes:
         return self._bounded(int((np.arange(1, len(requests) + 1) - ended).max()))
 
     def requests(self, at_once: int) -> list[PlannedRequest]:
-        """The profile's longest prompt, and beside it prompts of its median length, in all so
-        many: no prompt is one that was sent before, and none that will be."""
+        """The profile's longest prompt, and beside it prompts of its median length, shorter where
+        they are many, in all so many: none was sent before, and none will be again."""
         ordered = sorted(self.profile.requests, key=lambda request: request.input_length)
         longest, median = ordered[-1], ordered[len(ordered) // 2]
+        beside = max(at_once - 1, 1)
+        most = max(_BESIDE * longest.input_length // beside, 1)
         fresh, size = secrets.randbits(63), self.profile.block_tokens
+        planned = [(longest.input_length, longest.output_length)]
+        planned += [(min(median.input_length, most), median.output_length)] * (at_once - 1)
         return [
             PlannedRequest(
                 at_ns=0,
-                input_length=like.input_length,
-                output_length=min(_OUTPUT_TOKENS, like.output_length),
+                input_length=length,
+                output_length=min(_OUTPUT_TOKENS, output),
                 block_ids=tuple(
-                    salt("warm-up", fresh, number, block)
-                    for block in range(-(-like.input_length // size))
+                    salt("warm-up", fresh, number, block) for block in range(-(-length // size))
                 ),
                 counted=False,
             )
-            for number, like in enumerate([longest] + [median] * (at_once - 1))
+            for number, (length, output) in enumerate(planned)
         ]
 
     def _bounded(self, count: int) -> int:
