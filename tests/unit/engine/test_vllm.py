@@ -18,7 +18,16 @@ from advisor.terms.errors import EngineError, InputError
 from advisor.terms.flags import FlagValue
 from advisor.terms.outcome import Reason, TrialState
 from advisor.terms.setting import Setting
-from tests.unit.engine.conftest import FAKE, make_engine, marked, refusal, server, spawn, wait_for
+from tests.unit.engine.conftest import (
+    FAKE,
+    MARK,
+    make_engine,
+    marked,
+    refusal,
+    server,
+    spawn,
+    wait_for,
+)
 
 
 async def test_a_setting_becomes_an_endpoint(engine: VllmEngine, mark: str) -> None:
@@ -120,6 +129,18 @@ async def test_the_environment_is_clean(
     assert "HTTP_PROXY" not in child
     assert child["VLLM_NO_USAGE_STATS"] == "1"
     assert "# not passed on: VLLM_PORT" in log
+
+
+async def test_the_operator_adds_to_the_environment_in_the_command(
+    mark: str, tmp_path: Path
+) -> None:
+    words = ["env", "HTTPS_PROXY=http://proxy:3128", *FAKE]
+    engine = VllmEngine(words, log_dir=tmp_path, extra_env={MARK: mark}, stop_grace_s=1)
+    assert await engine.version() == "0.0.1+fake"
+    async with engine.serve(Setting.of("family", {})) as endpoint:
+        log = endpoint.log_path.read_text()
+    assert '"HTTPS_PROXY": "http://proxy:3128"' in log
+    assert marked(mark) == []
 
 
 async def test_another_server_at_the_address_is_not_measured(engine: VllmEngine) -> None:
