@@ -49,6 +49,16 @@ def taken(numbers: Iterable[int]) -> list[int]:
     return found
 
 
+def listened_on(numbers: Iterable[int]) -> list[int]:
+    """Those ports that a server listens on; a client that got one later does not count."""
+    listening = {
+        each.laddr.port
+        for each in psutil.net_connections(kind="tcp")
+        if each.status == psutil.CONN_LISTEN and each.laddr
+    }
+    return sorted(listening & set(numbers))
+
+
 def held_locks(folder: Path) -> list[Path]:
     """Lock files below a folder that a process holds."""
     found = []

@@ -35,8 +35,9 @@ def test_a_short_soak_leaves_nothing_and_loses_nothing() -> None:
     assert figures["launches"] >= 10
     assert figures["faults"] > 0
     assert figures["kills"] > 0
-    wrong = ("leaked_processes", "leaked_files", "foreign_touched", "trials_lost")
-    assert [figures[name] for name in (*wrong, "trials_doubled")] == [0] * 5
+    left = ("leaked_processes", "leaked_files", "ports_open", "locks_held")
+    wrong = (*left, "foreign_touched", "trials_lost", "trials_doubled")
+    assert [figures[name] for name in wrong] == [0] * 7
 
 
 def test_a_launch_without_a_row_is_lost(tmp_path: Path) -> None:

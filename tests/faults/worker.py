@@ -26,7 +26,7 @@ from tests.faults.jobs import (
 
 #: A second here and there, since most launches of a soak are meant to fail.
 SOAK_LIMITS = Limits(
-    start_s=12, start_stall_s=5, stop_grace_s=1, stall_s=3, release_s=2, quiet_s=1
+    start_s=10, start_stall_s=4, stop_grace_s=1, stall_s=3, release_s=1, quiet_s=1
 )
 TOGETHER = ("crash,own_session", "hang,refuses_to_die", "oom_under_load,own_session")
 LAUNCHES = 12
