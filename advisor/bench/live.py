@@ -1,6 +1,7 @@
 """LiveBench: a setting becomes a real server, and is measured by replaying load against it."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -11,13 +12,15 @@ from advisor.engine.checkpoint import read_checkpoint
 from advisor.engine.endpoint import Endpoint, read_from
 from advisor.engine.engine import Engine, Mark, unmarked
 from advisor.engine.metrics import FactsWatch
+from advisor.measure.definitions import is_unseen
 from advisor.profile.schedule import schedule
 from advisor.replay.client import replay
 from advisor.terms.errors import LaunchFailed, ReplayInterrupted
 from advisor.terms.job import Api, EngineInfo, Launch, ServerFacts
+from advisor.terms.outcome import Failure, Reason
 from advisor.terms.profile import Plan, PlannedRequest, Profile
 from advisor.terms.setting import Setting
-from advisor.terms.traces import Traces
+from advisor.terms.traces import Look, Traces
 
 #: Below the vocabulary of every common model family; used when the checkpoint is not a local
 #: folder that tells its own.
@@ -26,6 +29,8 @@ _SAFE_VOCABULARY = 30_000
 _REQUEST_TIMEOUT_S = 600.0
 #: No stream brings a token for this long while requests are open: the engine hangs.
 _STALL_TIMEOUT_S = 120.0
+#: Between two questions whether the server is idle.
+_IDLE_GLANCE_S = 0.1
 #: Requests at once in the warm-up, and tokens asked of each.
 _WARM_UP_REQUESTS, _WARM_UP_TOKENS = 4, 8
 
@@ -94,13 +99,31 @@ class LiveServer:
     def launch(self) -> Launch:
         return self.endpoint.launch
 
-    async def replay(self, plan: Plan, on_progress: Progress | None = None) -> Traces:
+    async def replay(
+        self, plan: Plan, on_progress: Progress | None = None, look: Look | None = None
+    ) -> Traces:
         start_ns = plan.lead_in_ns
         end_ns = start_ns + plan.window.duration_ns
         requests = schedule(self.profile, plan)
         self._most = ceiling(requests, self.profile.block_tokens)
         with self._reading_log(start_ns / 1e9):
-            return await self._play(requests, start_ns, end_ns, on_progress)
+            traces = await self._play(requests, start_ns, end_ns, on_progress, look)
+            if look is not None and is_unseen(traces).any():
+                await self._until_idle()
+            return traces
+
+    async def _until_idle(self) -> None:
+        """What was given up must not run into the next replay. Raises LaunchFailed."""
+        deadline_s = time.monotonic() + self.request_timeout_s
+        while True:
+            now = await self.facts()
+            busy = (now.running_max or 0) + (now.waiting_max or 0)
+            if not busy:
+                return
+            if time.monotonic() > deadline_s:
+                text = f"{busy:g} requests still ran {self.request_timeout_s:g} s after their end"
+                raise LaunchFailed(Failure(Reason.HUNG, text, stage="load"))
+            await asyncio.sleep(_IDLE_GLANCE_S)
 
     def doubt(self, facts: ServerFacts) -> Doubt:
         return doubt(facts, self._most, self._log)
@@ -151,6 +174,7 @@ class LiveServer:
         start_ns: int,
         end_ns: int,
         on_progress: Progress | None,
+        look: Look | None = None,
     ) -> Traces:
         try:
             return await replay(
@@ -166,6 +190,7 @@ class LiveServer:
                 alive=lambda: self.endpoint.failure() is None,
                 on_progress=on_progress,
                 api=self.api,
+                look=look,
             )
         except ReplayInterrupted as exc:
             # the client saw that it ended; why it ended stands in the server's log

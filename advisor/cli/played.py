@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from advisor.store.rows import Played
+from advisor.terms.outcome import ReplayOutcome
 
 
 def played_json(played: Played) -> dict[str, Any]:
@@ -27,7 +28,7 @@ def print_played(console: Console, played: Mapping[int, Sequence[Played]]) -> No
     for number, replays in played.items():
         for one in replays:
             if one.note:
-                outcome = "" if one.outcome.is_scored else f"{one.outcome}: "
+                outcome = "" if one.outcome is ReplayOutcome.VALID else f"{one.outcome}: "
                 where = f"trial {number}, {one.window} at {one.multiple:g}x"
                 console.print(escape(f"! {where}: {outcome}{one.note}"), soft_wrap=True)
     worst = _worst_line([one for replays in played.values() for one in replays])

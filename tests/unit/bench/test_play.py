@@ -12,7 +12,7 @@ from advisor.terms.errors import LaunchFailed, ReplayError, ReplayInterrupted
 from advisor.terms.job import Replay, ServerFacts
 from advisor.terms.outcome import Reason, ReplayOutcome
 from advisor.terms.profile import Plan, Window, WindowRole
-from advisor.terms.traces import Traces
+from advisor.terms.traces import Look, Traces
 from tests.contract.scripted_bench import Dials, failure, traces
 
 PLAN = Plan(Window("w", WindowRole.SEARCH, 0, 10**10), 1.0, 77, 0)
@@ -31,7 +31,9 @@ class Server:
         self.plans: list[Plan] = []
         self.since: list[ServerFacts | None] = []
 
-    async def replay(self, plan: Plan, on_progress: Progress | None = None) -> Traces:
+    async def replay(
+        self, plan: Plan, on_progress: Progress | None = None, look: Look | None = None
+    ) -> Traces:
         self.plans.append(plan)
         if self._error is not None:
             raise self._error
