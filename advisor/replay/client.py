@@ -176,8 +176,11 @@ class _Play:
 
     async def _until_settled(self, look: Look) -> None:
         """To the look, and for ever after one that settles nothing."""
-        left_ns = self.wire.zero_ns + self.window.end_ns + look.after_ns - perf_counter_ns()
-        await asyncio.sleep(left_ns / 1e9)
+        at_ns = self.window.end_ns + look.after_ns
+        # time zero is set when the thread begins, which may be later than this does
+        while perf_counter_ns() < self.wire.zero_ns + at_ns:
+            left_ns = self.wire.zero_ns + at_ns - perf_counter_ns()
+            await asyncio.sleep(left_ns / 1e9)
         # the parser needs a while for all that has come: not on the loop, and not in the thread
         # that takes the times, which takes its turn from this one whenever it needs it
         if not await asyncio.to_thread(lambda: look.settled(self._so_far())):
