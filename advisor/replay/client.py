@@ -181,10 +181,17 @@ class _Play:
         while perf_counter_ns() < self.wire.zero_ns + at_ns:
             left_ns = self.wire.zero_ns + at_ns - perf_counter_ns()
             await asyncio.sleep(left_ns / 1e9)
-        # the parser needs a while for all that has come: not on the loop, and not in the thread
-        # that takes the times, which takes its turn from this one whenever it needs it
-        if not await asyncio.to_thread(lambda: look.settled(self._so_far())):
+        if not await asyncio.to_thread(self._look, look):
             await asyncio.Event().wait()
+
+    def _look(self, look: Look) -> bool:
+        """Parses all that has come, beside the thread that takes the times.
+
+        That one takes its turn whenever it needs it, but not from a thread that others keep from
+        running at all; so this one goes before those too.
+        """
+        with precedence():
+            return look.settled(self._so_far())
 
     def _so_far(self) -> Traces:
         load = self._load([record.so_far() for record in self.wire.records])
