@@ -7,8 +7,10 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
+from advisor.replay.audit import gates_line
 from advisor.store.rows import Played
 from advisor.terms.outcome import ReplayOutcome
+from advisor.terms.target import Target
 
 
 def played_json(played: Played) -> dict[str, Any]:
@@ -22,9 +24,11 @@ def played_json(played: Played) -> dict[str, Any]:
     }
 
 
-def print_played(console: Console, played: Mapping[int, Sequence[Played]]) -> None:
-    """What is to be said of the replays, and the client's worst figures; nothing where its time
-    was virtual."""
+def print_played(
+    console: Console, played: Mapping[int, Sequence[Played]], targets: Sequence[Target]
+) -> None:
+    """What is to be said of the replays, and the client's worst figures with the gates that they
+    were held against; nothing where its time was virtual."""
     for number, replays in played.items():
         for one in replays:
             if one.note:
@@ -34,6 +38,7 @@ def print_played(console: Console, played: Mapping[int, Sequence[Played]]) -> No
     worst = _worst_line([one for replays in played.values() for one in replays])
     if worst:
         console.print(escape(worst), soft_wrap=True)
+        console.print(escape(gates_line(targets)), soft_wrap=True)
 
 
 def _worst_line(played: Sequence[Played]) -> str:
