@@ -115,7 +115,9 @@ prints this table too.
 
 def metrics_page() -> str:
     """Every metric with its unit, its formula and what other tools mean by its name."""
-    rows = [(_code(each.metric), each.unit, each.formula, each.elsewhere) for each in DEFINITIONS]
+    rows: list[tuple[str, ...]] = [
+        (_code(each.metric), each.unit, each.formula, each.elsewhere) for each in DEFINITIONS
+    ]
     headings = ("metric", "unit", "from what to what", "elsewhere")
     return "\n".join([_METRICS, _table(headings, rows)])
 

@@ -39,6 +39,14 @@ def test_the_worst_figures_of_all_scored_replays_are_shown() -> None:
     )
 
 
+def test_the_drift_of_prompts_sent_as_text_is_shown() -> None:
+    shorter = replace(AUDIT, prompt_drift_pct=-2.5, text_prompts=True)
+    longer = replace(AUDIT, prompt_drift_pct=0.4, text_prompts=True)
+    said = printed(GOOD, replace(GOOD, audit=shorter), replace(GOOD, audit=longer))
+    assert ", prompts -2.5 % longer than planned\n" in said
+    assert "prompts" not in printed(GOOD)
+
+
 def test_a_doubt_and_the_reason_of_a_void_replay_are_shown_with_their_place() -> None:
     void = replace(GOOD, outcome=ReplayOutcome.MISMATCH, note="3 of 9 [answered]")
     doubted = replace(GOOD, note="mean TTFT is 90.0 ms here, 4.0 ms at the server", multiple=1.5)
