@@ -41,19 +41,10 @@ def judge_pool(
         shares = _error_bounds(sample, confidence)
         estimate, lower, upper = (share * 100 for share in shares)
     else:
-        margin = margin_for(target, confidence, calibration)
-        clumped = clumping(sample, target.allowed_share)
-        test, stricter = clumped.test(confidence), clumped.test(margin.nominal or confidence)
-        limit = target.limit_ns
-        # no fewer samples lie over it than over a looser limit, no more than over a tighter one
-        shares = ShareBounds(
-            share=sample.share_over(limit),
-            lower=test.bounds(margin.loose.at(limit)).lower,
-            upper=stricter.bounds(margin.tight.at(limit)).upper,
+        shares, lower, upper = _latency_bounds(
+            sample, target, confidence, margin_for(target, confidence, calibration)
         )
         estimate = seen_at(sample, target.allowed_share) / 1e6
-        lower = margin.lower(max(test.lower(), 0.0)) / 1e6
-        upper = margin.upper(stricter.upper()) / 1e6
     seen = len(sample) - sample.unseen
     if sample.unseen:
         # what is told of such a sample is what was seen; the lower bound is of all of it
@@ -81,6 +72,23 @@ def margin_for(target: Target, confidence: float, calibration: Calibration | Non
     if calibration is None:
         return Margin()
     return margin_of(calibration.of(target.metric, target.percentile, confidence))
+
+
+def _latency_bounds(
+    sample: Pool, target: Target, confidence: float, margin: Margin
+) -> tuple[ShareBounds, float, float]:
+    """Of the share over the limit, and of the percentile, ms."""
+    clumped = clumping(sample, target.allowed_share)
+    test, stricter = clumped.test(confidence), clumped.test(margin.nominal or confidence)
+    limit = target.limit_ns
+    # no fewer samples lie over it than over a looser limit, no more than over a tighter one
+    shares = ShareBounds(
+        share=sample.share_over(limit),
+        lower=test.bounds(margin.loose.at(limit)).lower,
+        upper=stricter.bounds(margin.tight.at(limit)).upper,
+    )
+    lower = margin.lower(max(test.lower(), 0.0)) / 1e6
+    return shares, lower, margin.upper(stricter.upper()) / 1e6
 
 
 def _error_bounds(sample: Pool, confidence: float) -> ShareBounds:

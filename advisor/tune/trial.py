@@ -47,6 +47,17 @@ class _Found:
     #: what a person should know of it, one line each
     notes: list[str] = field(default_factory=list)
 
+    def noting_stops(self, keep: Callable[[Replay], None]) -> Callable[[Replay], None]:
+        """`keep`, with a note for each replay that was stopped early."""
+
+        def record(replay: Replay) -> None:
+            keep(replay)
+            if replay.stop is not None:
+                where = f"at {replay.plan.multiple:g}x {replay.plan.window.name}"
+                self.notes.append(f"{where} was stopped early, {replay.note}")
+
+        return record
+
 
 @dataclass(frozen=True, slots=True)
 class TrialRunner:
@@ -75,12 +86,7 @@ class TrialRunner:
         load, windows = self.spec.load, self.windows.search
 
         async def deed(server: Server, found: _Found) -> None:
-            def record(replay: Replay) -> None:
-                keep.replay(replay)
-                if replay.stop is not None:
-                    found.notes.append(f"at {replay.plan.multiple:g}x {_stopped(replay)}")
-
-            player = self._player(server, targets, record)
+            player = self._player(server, targets, found.noting_stops(keep.replay))
             judged = () if whole else targets
             at_load = await self._pool(player, setting, windows, load, judged)
             absolute = resolve(at_load)
@@ -183,7 +189,3 @@ class TrialRunner:
             if replay.stop is StopReason.OUT_OF_REACH:
                 break
         return pool
-
-
-def _stopped(replay: Replay) -> str:
-    return f"{replay.plan.window.name} was stopped early, {replay.note}"
