@@ -1,5 +1,5 @@
 """Writes docs/cli.md from the commands themselves, docs/failures.md from the tables of reasons,
-docs/faults.md from the stand-in's table of faults.
+docs/faults.md from the stand-in's table of faults, docs/metrics.md from the definitions.
 
 python docs/generate.py           writes what is stale
 python docs/generate.py --check   writes nothing; exits with 1 and one line for each stale file
@@ -16,6 +16,7 @@ import typer
 
 from advisor.cli import build
 from advisor.engine.texts import TABLE
+from advisor.measure.definitions import DEFINITIONS
 from advisor.standin.faults import TABLE as FAULTS
 from advisor.standin.faults import Entry, Takes
 from advisor.terms.reasons import RULES, Effect, Reason, Rule, Seen
@@ -37,6 +38,7 @@ def pages() -> dict[Path, str]:
         DOCS / "cli.md": cli_page(),
         DOCS / "failures.md": failures_page(),
         DOCS / "faults.md": faults_page(),
+        DOCS / "metrics.md": metrics_page(),
     }
 
 
@@ -100,6 +102,24 @@ the server serves: its trial is measured, and what was wrong shows in what was m
 Memory is held on a GPU that a file stands for, named by the environment variable
 `ADVISOR_FAKE_DEVICE`; without one there is nothing that could stay taken.
 """
+
+
+_METRICS = """\
+<!-- Written by docs/generate.py from the definitions; change those, then `make docs`. -->
+# What each metric means
+
+All are taken over the counted requests of a replay, which are followed to their end. `--report`
+prints this table too.
+"""
+
+
+def metrics_page() -> str:
+    """Every metric with its unit, its formula and what other tools mean by its name."""
+    rows: list[tuple[str, ...]] = [
+        (_code(each.metric), each.unit, each.formula, each.elsewhere) for each in DEFINITIONS
+    ]
+    headings = ("metric", "unit", "from what to what", "elsewhere")
+    return "\n".join([_METRICS, _table(headings, rows)])
 
 
 def faults_page() -> str:

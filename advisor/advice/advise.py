@@ -12,6 +12,7 @@ from advisor.advice.explain import (
     noise_line,
     precision_line,
     rehearsal_line,
+    stopped_line,
 )
 from advisor.measure.headroom import worst_excess
 from advisor.terms.advice import Advice, AdviceOutcome, Evidence
@@ -252,6 +253,7 @@ def _advice(
         noise_line(case.noise),
         precision_line(case.trials, spec, trial),
         failures_line(case.trials),
+        stopped_line(case.trials) if judged else None,
         error_limit_line(case.job.targets),
         rehearsal_line(case.job, _level(choice, spec.confidence)) if judged else None,
     )

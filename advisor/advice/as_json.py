@@ -86,6 +86,7 @@ def measurement_json(measurement: Measurement) -> dict[str, Any]:
         "verdict": str(measurement.verdict),
         "targets": [_target(j) for j in measurement.judgements],
         "metrics": _metrics(measurement),
+        "stopped_early": measurement.stopped,
     }
 
 

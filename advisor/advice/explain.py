@@ -143,6 +143,18 @@ def noise_line(noise: Sequence[Noise]) -> str | None:
     )
 
 
+def stopped_line(trials: Sequence[Trial]) -> str | None:
+    """How often the load was spared because the answer was certain."""
+    stopped = sum(m.stopped for trial in trials for m in trial.result.measurements)
+    if not stopped:
+        return None
+    times = "once" if stopped == 1 else f"{stopped} times"
+    return (
+        f"Load was stopped early {times} in the search, where a target was missed whatever was "
+        "still to come or the server fell behind for certain; shares there are of what was seen"
+    )
+
+
 def failures_line(trials: Sequence[Trial]) -> str | None:
     """How many settings could not run, by reason."""
     counts: dict[str, int] = {}

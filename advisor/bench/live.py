@@ -22,7 +22,7 @@ from advisor.terms.job import Api, EngineInfo, Launch, ServerFacts
 from advisor.terms.outcome import ReplayOutcome
 from advisor.terms.profile import Plan, PlannedRequest, Profile
 from advisor.terms.setting import Setting
-from advisor.terms.traces import Traces
+from advisor.terms.traces import Look, Traces
 
 _logger = logging.getLogger(__name__)
 
@@ -99,14 +99,16 @@ class LiveServer:
     def launch(self) -> Launch:
         return self.endpoint.launch
 
-    async def replay(self, plan: Plan, on_progress: Progress | None = None) -> Traces:
+    async def replay(
+        self, plan: Plan, on_progress: Progress | None = None, look: Look | None = None
+    ) -> Traces:
         start_ns = plan.lead_in_ns
         end_ns = start_ns + plan.window.duration_ns
         requests = schedule(self.bench.profile, plan)
         self._most = ceiling(requests, self.bench.profile.block_tokens)
         self._open = await drained(self.watch.facts, self.bench.drain_timeout_s)
         with self._reading_log(start_ns / 1e9):
-            return await self._play(requests, start_ns, end_ns, on_progress)
+            return await self._play(requests, start_ns, end_ns, on_progress, look)
 
     def doubt(self, facts: ServerFacts) -> Doubt:
         if self._open:
@@ -159,6 +161,7 @@ class LiveServer:
         start_ns: int,
         end_ns: int,
         on_progress: Progress | None,
+        look: Look | None = None,
     ) -> Traces:
         try:
             return await replay(
@@ -174,6 +177,7 @@ class LiveServer:
                 alive=lambda: self.endpoint.failure() is None,
                 on_progress=on_progress,
                 api=self.bench.api,
+                look=look,
             )
         except ReplayInterrupted as exc:
             # the client saw that it ended; why it ended stands in the server's log

@@ -6,12 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from advisor.measure.definitions import is_unseen
+from advisor.measure.stop import Question, Stop
 from advisor.replay.cross_check import disagreement
 from advisor.terms.errors import ReplayInterrupted
 from advisor.terms.job import Replay, ServerFacts
 from advisor.terms.outcome import ReplayOutcome
 from advisor.terms.profile import Plan
-from advisor.terms.traces import Traces
+from advisor.terms.traces import Look, Traces
 
 _log = logging.getLogger(__name__)
 
@@ -27,7 +29,9 @@ Assess = Callable[[Traces], tuple[ReplayOutcome, str]]
 class Playing(Protocol):
     """The part of a server that a replay needs."""
 
-    async def replay(self, plan: Plan, on_progress: Progress | None = None) -> Traces: ...
+    async def replay(
+        self, plan: Plan, on_progress: Progress | None = None, look: Look | None = None
+    ) -> Traces: ...
 
     async def facts(self, since: ServerFacts | None = None) -> ServerFacts: ...
 
@@ -44,12 +48,16 @@ class Player:
     record: Callable[[Replay], None]
     on_progress: Progress | None = None
 
-    async def play(self, plan: Plan) -> Replay:
-        """The first scored attempt, or the last void one after two repeats."""
+    async def play(self, plan: Plan, question: Question | None = None) -> Replay:
+        """The first scored attempt, or the last void one after two repeats.
+
+        An attempt that can be ended as the answer to `question` is ended, and scored as far as
+        it has come.
+        """
         for attempt in range(1 + MOST_REPEATS):
             salted = plan if attempt == 0 else replace(plan, salt=salt(plan.salt, attempt))
             before = await self.server.facts()
-            traces = await self._replay(salted)
+            traces, stop = await self._replay(salted, question)
             facts = await self.server.facts(before)
             outcome, note = self.assess(traces)
             doubt = disagreement(traces, facts)
@@ -57,16 +65,30 @@ class Player:
                 _log.warning("the server's own latencies are others: %s", doubt)
             if outcome is ReplayOutcome.VALID:
                 outcome, note = self.server.doubt(facts)
+            if outcome is ReplayOutcome.VALID and stop is not None:
+                outcome, note = ReplayOutcome.STOPPED_EARLY, str(stop)
             said = "; ".join(text for text in (note, doubt) if text)
-            played = Replay(salted, outcome, said, traces, facts)
+            reason = stop.reason if stop and outcome.is_scored else None
+            played = Replay(salted, outcome, said, traces, facts, reason)
             self.record(played)
             if outcome.is_scored:
                 break
         return played
 
-    async def _replay(self, plan: Plan) -> Traces:
+    async def _replay(self, plan: Plan, question: Question | None) -> tuple[Traces, Stop | None]:
+        """The traces, and why they were cut short if they were."""
+        found: list[Stop] = []
+
+        def settled(so_far: Traces) -> bool:
+            stop = question.stop(so_far) if question else None
+            found.extend((stop,) if stop else ())
+            return stop is not None
+
+        look = Look(question.patience_ns, settled) if question else None
         try:
-            return await self.server.replay(plan, self.on_progress)
+            traces = await self.server.replay(plan, self.on_progress, look)
+            # an answer may come too late to spare anything
+            return traces, found[0] if found and is_unseen(traces).any() else None
         except ReplayInterrupted as exc:
             # too little to judge by, yet it shows how far the server came
             cut = ReplayOutcome.UNDERPOWERED

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from advisor import __version__
 from advisor.bench.doubts import NO_DOUBT, Doubt
 from advisor.bench.play import Progress, salt
+from advisor.measure.stop import known_at
 from advisor.profile.columns import Columns
 from advisor.sim.config import EngineConfig, resolve
 from advisor.sim.hardware import Hardware
@@ -15,7 +16,7 @@ from advisor.sim.simulate import simulate
 from advisor.terms.job import EngineInfo, Launch, ServerFacts
 from advisor.terms.profile import Plan, Profile
 from advisor.terms.setting import Setting
-from advisor.terms.traces import Traces
+from advisor.terms.traces import Look, Traces
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,9 @@ class SimServer:
             kv_cache_tokens=self.config.kv_cache_tokens,
         )
 
-    async def replay(self, plan: Plan, on_progress: Progress | None = None) -> Traces:
+    async def replay(
+        self, plan: Plan, on_progress: Progress | None = None, look: Look | None = None
+    ) -> Traces:
         # virtual time never waits; without this an interrupt would be heard only after the job
         await asyncio.sleep(0)
         start_ns = plan.lead_in_ns
@@ -84,7 +87,10 @@ class SimServer:
         self._facts = run.facts
         if on_progress is not None:
             on_progress(1.0)
-        return run.traces
+        if look is None:
+            return run.traces
+        so_far = known_at(run.traces, run.traces.window_end_ns + look.after_ns)
+        return so_far if look.settled(so_far) else run.traces
 
     async def facts(self, since: ServerFacts | None = None) -> ServerFacts:
         """Of the replay just played: a simulated server has no counters between replays."""

@@ -12,6 +12,7 @@ from advisor.advice.as_json import as_json, measurement_json
 from advisor.cli.options import DbOption, JsonOption, resume_command
 from advisor.cli.played import played_json, print_played
 from advisor.cli.tables import print_advice, stdout_console, trials_table
+from advisor.replay.audit import gates_line
 from advisor.store.rows import Played
 from advisor.terms.job import Job, Trial
 from advisor.wiring.stored import open_ledger
@@ -84,7 +85,7 @@ def show(job_id: JobArgument, db: DbOption = None, as_json_: JsonOption = False)
         typer.echo(json.dumps(as_json(job, advice), allow_nan=False))
     else:
         print_advice(stdout_console(), job, advice)
-        print_played(stdout_console(), played)
+        print_played(stdout_console(), played, job.targets)
     return 0
 
 
@@ -102,11 +103,17 @@ def trials(job_id: JobArgument, db: DbOption = None, as_json_: JsonOption = Fals
     if as_json_:
         found = [_trial_json(trial, played.get(trial.number, [])) for trial in rows]
         simulated = job.engine.simulated
-        body = {"schema": 1, "job": job.id, "simulated": simulated, "trials": found}
+        body = {
+            "schema": 1,
+            "job": job.id,
+            "simulated": simulated,
+            "client_gates": None if job.spec.engine == "sim" else gates_line(job.targets),
+            "trials": found,
+        }
         typer.echo(json.dumps(body, allow_nan=False))
         return
     stdout_console().print(trials_table(job, rows))
-    print_played(stdout_console(), played)
+    print_played(stdout_console(), played, job.targets)
 
 
 def _trial_json(trial: Trial, played: Sequence[Played]) -> dict[str, Any]:

@@ -7,7 +7,10 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
+from advisor.replay.audit import gates_line
 from advisor.store.rows import Played
+from advisor.terms.outcome import ReplayOutcome
+from advisor.terms.target import Target
 
 
 def played_json(played: Played) -> dict[str, Any]:
@@ -21,18 +24,21 @@ def played_json(played: Played) -> dict[str, Any]:
     }
 
 
-def print_played(console: Console, played: Mapping[int, Sequence[Played]]) -> None:
-    """What is to be said of the replays, and the client's worst figures; nothing where its time
-    was virtual."""
+def print_played(
+    console: Console, played: Mapping[int, Sequence[Played]], targets: Sequence[Target]
+) -> None:
+    """What is to be said of the replays, and the client's worst figures with the gates that they
+    were held against; nothing where its time was virtual."""
     for number, replays in played.items():
         for one in replays:
             if one.note:
-                outcome = "" if one.outcome.is_scored else f"{one.outcome}: "
+                outcome = "" if one.outcome is ReplayOutcome.VALID else f"{one.outcome}: "
                 where = f"trial {number}, {one.window} at {one.multiple:g}x"
                 console.print(escape(f"! {where}: {outcome}{one.note}"), soft_wrap=True)
     worst = _worst_line([one for replays in played.values() for one in replays])
     if worst:
         console.print(escape(worst), soft_wrap=True)
+        console.print(escape(gates_line(targets)), soft_wrap=True)
 
 
 def _worst_line(played: Sequence[Played]) -> str:
@@ -50,5 +56,7 @@ def _worst_line(played: Sequence[Played]) -> str:
     )
     line += f", stamps p99 {max(stamps):.2f} ms late" if stamps else ""
     line += f", {max(shares):.0%} of a core" if shares else ""
+    drifts = [a.prompt_drift_pct for a in real if a.text_prompts and a.prompt_drift_pct]
+    line += f", prompts {max(drifts, key=abs):+.1f} % longer than planned" if drifts else ""
     void = len(played) - len(scored)
     return line + (f"; {void} other replays were not scored" if void else "")

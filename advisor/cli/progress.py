@@ -49,14 +49,14 @@ class StderrWatch:
         if result.failure is not None:
             found = f"{result.state}: {result.failure.reason}: {result.failure.message}"
             found += f" ({result.failure.rule.hint})"
-        elif result.note:
-            found = f"{result.state}: {result.note}"
         elif result.measurements:
             # one window of a confirmation proves nothing by itself; the pooled round does
             confirming = trial.phase is Phase.CONFIRM
             words = ("replayed" if confirming else m.verdict for m in result.measurements)
             multiples = (m.multiple for m in result.measurements)
             found = ", ".join(f"{w} at {m:g}x" for w, m in zip(words, multiples, strict=True))
+        if result.failure is None and result.note:
+            found = f"{found}: {result.note}"
         self._line(f"  {found}{self._clock()}")
 
     def note(self, text: str) -> None:

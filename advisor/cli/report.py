@@ -4,9 +4,12 @@ from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
 
+from rich import box
 from rich.console import Console
+from rich.table import Table
 
 from advisor.cli.tables import print_advice, trials_table
+from advisor.measure.definitions import DEFINITIONS
 from advisor.terms.advice import Advice
 from advisor.terms.errors import InputError
 from advisor.terms.job import Job, Trial
@@ -27,12 +30,24 @@ def check_report(path: str | None) -> None:
 
 
 def write_report(path: Path, job: Job, trials: Sequence[Trial], advice: Advice) -> None:
-    """What the terminal shows, with its colours; no script, no outside address."""
+    """What the terminal shows, with its colours, and what each metric means; no script, no
+    outside address."""
     console = Console(record=True, width=_WIDTH, file=StringIO(), force_terminal=True)
     console.print(trials_table(job, trials))
     print_advice(console, job, advice)
+    console.print(_definitions())
     page = console.export_html(inline_styles=True)
     try:
         path.write_text(page, encoding="utf-8")
     except OSError as exc:
         raise InputError(f"report {path}: cannot be written: {exc.strerror}") from exc
+
+
+def _definitions() -> Table:
+    """Names of metrics mean other things in other tools: what they mean here."""
+    table = Table(title="What is measured", box=box.SIMPLE_HEAD)
+    for heading in ("metric", "unit", "from what to what", "elsewhere"):
+        table.add_column(heading, overflow="fold")
+    for each in DEFINITIONS:
+        table.add_row(str(each.metric), each.unit, each.formula, each.elsewhere)
+    return table

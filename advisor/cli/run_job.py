@@ -84,4 +84,4 @@ def _print(
     console = stdout_console()
     console.print(trials_table(job, trials))
     print_advice(console, job, advice)
-    print_played(console, ledger.played(job.id))
+    print_played(console, ledger.played(job.id), job.targets)

@@ -1,11 +1,11 @@
 """Curves as bytes, and back, exactly.
 
 Layout, little-endian: version byte; header (requests, window_ns, output_tokens, total_tokens,
-blocks); then for each metric in the order of `Metric` its number of values, its kind, and two zlib
-streams: first the block offsets, the values, how often each occurs, and the samples of each
-request; then the owners. Values are stored as the differences of their IEEE-754 bit patterns,
-which rise with the value for numbers from 0 to +inf, so that nothing is rounded; the columns are
-split into byte planes, where the high ones are constant.
+blocks, stopped); then for each metric in the order of `Metric` its number of values, its kind,
+and two zlib streams: first the block offsets, the values, how often each occurs, and the samples
+of each request; then the owners. Values are stored as the differences of their IEEE-754 bit
+patterns, which rise with the value for -inf and the numbers from 0 to +inf, so that nothing is
+rounded; the columns are split into byte planes, where the high ones are constant.
 """
 
 import struct
@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from advisor.measure.curves import Curve, Curves
 from advisor.terms.target import Metric
 
-VERSION = 2
-_HEADER = struct.Struct("<IqqqI")
+VERSION = 3
+_HEADER = struct.Struct("<IqqqI?")
 #: values, kind, bytes of the columns, bytes of the owners
 _SECTION = struct.Struct("<IBII")
 _OWN = 0
@@ -33,7 +33,12 @@ def to_bytes(curves: Curves) -> bytes:
     parts = [
         bytes([VERSION]),
         _HEADER.pack(
-            curves.requests, curves.window_ns, curves.output_tokens, curves.total_tokens, blocks
+            curves.requests,
+            curves.window_ns,
+            curves.output_tokens,
+            curves.total_tokens,
+            blocks,
+            curves.stopped,
         ),
     ]
     gaps = curves.by_metric[Metric.ITL]
@@ -66,7 +71,7 @@ def from_bytes(data: bytes) -> Curves:
 
 
 def _unpack_all(data: bytes) -> Curves:
-    requests, window_ns, output, total, blocks = _HEADER.unpack_from(data, 1)
+    requests, window_ns, output, total, blocks, stopped = _HEADER.unpack_from(data, 1)
     position = 1 + _HEADER.size
     by_metric: dict[Metric, Curve] = {}
     for metric in Metric:
@@ -82,7 +87,7 @@ def _unpack_all(data: bytes) -> Curves:
             raise ValueError("curves: the stored bytes are damaged: they are cut short")
         by_metric[metric] = _unpack(raw, distinct, blocks, requests, packed)
         position += owners
-    return Curves(by_metric, requests, window_ns, output, total)
+    return Curves(by_metric, requests, window_ns, output, total, stopped)
 
 
 def _pack(curve: Curve) -> bytes:

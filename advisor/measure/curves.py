@@ -5,13 +5,19 @@ They hold every sample, so any later limit or percentile is judged exactly as fr
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.measure.definitions import Float64, Samples, request_of_event, samples
+from advisor.measure.definitions import (
+    Float64,
+    Samples,
+    is_unseen,
+    request_of_event,
+    samples,
+)
 from advisor.terms.target import Metric
 from advisor.terms.traces import MISSING, Int64, Traces
 
@@ -30,8 +36,8 @@ class Curve:
     A step that serves many streams gives each of them the same gap, so u is often far below k.
     """
 
-    #: float64[u], ascending and distinct inside each block, ns, +inf for what never came; errors:
-    #: 0 or 1
+    #: float64[u], ascending and distinct inside each block, ns, +inf for what never came, -inf
+    #: for what an early stop kept from being seen; errors: 0 or 1
     values: Float64
     #: int64[u+1], the samples of value i are starts[i] up to and not including starts[i+1]
     starts: Int64
@@ -65,6 +71,16 @@ class Curve:
         first = zlib.decompressobj().decompress(self.owners, size) if size else b""
         return np.bincount(np.frombuffer(first, kind), minlength=len(self.own))
 
+    def unseen(self) -> "Curve":
+        """As many samples in the same places, none of them seen."""
+        totals = self.totals
+        return replace(
+            self,
+            values=np.full(int((totals > 0).sum()), -np.inf),
+            starts=np.concatenate(([0], np.cumsum(totals[totals > 0]))),
+            offsets=np.concatenate(([0], np.cumsum(totals > 0))),
+        )
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curves:
@@ -78,11 +94,23 @@ class Curves:
     output_tokens: int
     #: those, and the prompts whose first token lies in the window
     total_tokens: int
+    #: counted requests were given up by an early stop
+    stopped: bool = False
 
     @property
     def failed(self) -> NDArray[np.bool_]:
         """bool[requests]"""
         return self.by_metric[Metric.ERRORS].exceeding(0) > 0
+
+    @property
+    def ended(self) -> NDArray[np.bool_]:
+        """bool[requests], False where an early stop gave the request up."""
+        return self.by_metric[Metric.ERRORS].exceeding(-np.inf) > 0
+
+    def unseen(self) -> "Curves":
+        """What a replay like this one has to say before its first event."""
+        by_metric = {metric: curve.unseen() for metric, curve in self.by_metric.items()}
+        return replace(self, by_metric=by_metric, output_tokens=0, total_tokens=0, stopped=True)
 
 
 def curves(traces: Traces) -> Curves:
@@ -101,6 +129,7 @@ def curves(traces: Traces) -> Curves:
         window_ns=window_ns,
         output_tokens=output,
         total_tokens=total,
+        stopped=bool(is_unseen(traces)[traces.counted].any()),
     )
 
 
@@ -172,6 +201,11 @@ class Pool:
     def blocks(self) -> int:
         """Blocks that hold a sample."""
         return int((self.totals > 0).sum())
+
+    @property
+    def unseen(self) -> int:
+        """Samples that an early stop kept from being seen: the first ones."""
+        return int(self.starts[np.searchsorted(self.values, -np.inf, side="right")])
 
     def at(self, rank: int) -> float:
         """The sample of this 0-based rank, ns."""

@@ -4,6 +4,10 @@ All are computed over the counted requests of one replay, followed to their end 
 lies beyond the window. A request whose status is not OK is a miss: its TTFT, TPOT and E2E are
 +inf, and every token it still owed is one infinite gap, so that a server cannot improve its
 percentiles by failing the slow requests.
+
+Only what an early stop kept from being seen is no miss: a request that was given up has waited as
+long as it had by then, and its other samples are -inf, better than any limit. Such a sample can
+show that a target is missed and never that one is met.
 """
 
 from dataclasses import dataclass
@@ -66,7 +70,7 @@ DEFINITIONS = (
         Metric.ERRORS,
         "% of requests",
         "requests that did not end OK: refused, reset, timed out, HTTP error, error in the "
-        "stream, ended early, or still open when the replay was stopped",
+        "stream, or ended early",
         "most tools leave failed requests out of every statistic",
     ),
 )
@@ -76,7 +80,8 @@ DEFINITIONS = (
 class Samples:
     """k samples of one metric from one replay."""
 
-    #: float64[k], ns and +inf for what never came; for errors 1 (failed) or 0
+    #: float64[k], ns, +inf for what never came, -inf for what an early stop kept from being seen;
+    #: for errors 1 (failed) or 0
     values: Float64
     #: int64[k], which moment of the window the sample belongs to, in [start, end)
     moment_ns: Int64
@@ -92,9 +97,11 @@ def samples(metric: Metric, traces: Traces) -> Samples:
     """
     match metric:
         case Metric.TTFT:
-            return _per_request(traces, _first_event(traces) - traces.planned_ns)
+            first = _first_event(traces)
+            begun = np.minimum(first - traces.planned_ns, _lasted(traces))
+            return _per_request(traces, first - traces.planned_ns, begun)
         case Metric.E2E:
-            return _per_request(traces, _last_event(traces) - traces.planned_ns)
+            return _per_request(traces, _last_event(traces) - traces.planned_ns, _lasted(traces))
         case Metric.TPOT:
             return _tpot(traces)
         case Metric.ITL:
@@ -102,8 +109,8 @@ def samples(metric: Metric, traces: Traces) -> Samples:
         case Metric.TOKEN_ITL:
             return _gaps(traces, per_token=True)
         case Metric.ERRORS:
-            failed = (traces.status != RequestStatus.OK).astype(np.float64)
-            return _at_arrival(traces, failed)
+            failed = is_failed(traces).astype(np.float64)
+            return _at_arrival(traces, np.where(is_unseen(traces), -np.inf, failed))
 
 
 def received_tokens(traces: Traces) -> Int64:
@@ -111,6 +118,18 @@ def received_tokens(traces: Traces) -> Int64:
     running = np.concatenate(([0], np.cumsum(traces.event_tokens, dtype=np.int64)))
     received: Int64 = running[traces.event_offsets[1:]] - running[traces.event_offsets[:-1]]
     return received
+
+
+def is_unseen(traces: Traces) -> NDArray[np.bool_]:
+    """bool[n], given up by an early stop."""
+    unseen: NDArray[np.bool_] = traces.status == RequestStatus.STOPPED
+    return unseen
+
+
+def is_failed(traces: Traces) -> NDArray[np.bool_]:
+    """bool[n], ended, and not as it should."""
+    failed: NDArray[np.bool_] = ~is_unseen(traces) & (traces.status != RequestStatus.OK)
+    return failed
 
 
 def request_of_event(traces: Traces) -> Int64:
@@ -135,8 +154,16 @@ def _event_at(traces: Traces, position: Int64) -> Float64:
     return times
 
 
-def _per_request(traces: Traces, values: Float64) -> Samples:
-    return _at_arrival(traces, np.where(traces.status == RequestStatus.OK, values, np.inf))
+def _lasted(traces: Traces) -> Float64:
+    """float64[n], ns from the planned time to the end or the stop, -inf for what never began."""
+    lasted = (traces.end_ns - traces.planned_ns).astype(np.float64)
+    return np.where((traces.sent_ns == MISSING) | (traces.end_ns == MISSING), -np.inf, lasted)
+
+
+def _per_request(traces: Traces, values: Float64, unseen: Float64) -> Samples:
+    """`unseen`: the least that the value of a request can be that was given up."""
+    ended = np.where(is_failed(traces), np.inf, values)
+    return _at_arrival(traces, np.where(is_unseen(traces), unseen, ended))
 
 
 def _at_arrival(traces: Traces, values: Float64) -> Samples:
@@ -149,18 +176,19 @@ def _at_arrival(traces: Traces, values: Float64) -> Samples:
 def _tpot(traces: Traces) -> Samples:
     """A request of one token has no pace: it is left out unless it failed."""
     tokens = received_tokens(traces)
-    failed = traces.status != RequestStatus.OK
-    span = np.full(len(traces), np.inf)
-    paced = ~failed & (tokens > 1)
+    failed, unseen = is_failed(traces), is_unseen(traces)
+    span = np.where(unseen, -np.inf, np.inf)
+    paced = ~failed & ~unseen & (tokens > 1)
     first, last = (event(traces)[paced] for event in (_first_event, _last_event))
     span[paced] = (last - first) / (tokens[paced] - 1)
     every = _at_arrival(traces, span)
-    kept = (failed | paced)[traces.counted]
+    kept = (failed | paced | (unseen & (traces.output_tokens > 1)))[traces.counted]
     return Samples(every.values[kept], every.moment_ns[kept], every.request[kept])
 
 
 def _gaps(traces: Traces, *, per_token: bool) -> Samples:
-    """Finite gaps between events, and one infinite gap per token that a failed request owed.
+    """Finite gaps between events, and one infinite gap per token that a failed request owed;
+    -inf where it was given up.
 
     The tokens of a request's first event have no gap before them and give no sample.
     """
@@ -174,16 +202,23 @@ def _gaps(traces: Traces, *, per_token: bool) -> Samples:
         carried = traces.event_tokens[1:][within].astype(np.int64)
         gaps, ended, request = (np.repeat(c, carried) for c in (gaps / carried, ended, request))
     owed, failed_at = _owed(traces)
+    never = np.where(is_unseen(traces), -np.inf, np.inf)
     return Samples(
-        np.concatenate((gaps, np.full(owed.sum(), np.inf))),
+        np.concatenate((gaps, np.repeat(never, owed))),
         _into_window(traces, np.concatenate((ended, np.repeat(failed_at, owed)))),
         np.concatenate((request, np.repeat(rank, owed))),
     )
 
 
 def _owed(traces: Traces) -> tuple[Int64, Int64]:
-    """int64[n], tokens that counted requests failed to deliver; int64[n], when they failed."""
-    missing = np.maximum(traces.output_tokens - received_tokens(traces), 0)
+    """int64[n], gaps that counted requests did not come to; int64[n], when they ended.
+
+    A first token that a failed request owed counts too, since nothing tells that it would have
+    been without one; that of a request given up has no gap before it.
+    """
+    received = received_tokens(traces)
+    seen = np.where(is_unseen(traces), np.maximum(received, 1), received)
+    missing = np.maximum(traces.output_tokens - seen, 0)
     failed = traces.counted & (traces.status != RequestStatus.OK)
     ended = np.where(traces.end_ns == MISSING, traces.planned_ns, traces.end_ns)
     return np.where(failed, missing, 0), ended

@@ -1,12 +1,12 @@
 """One target held against pooled replays."""
 
+import math
 from collections.abc import Sequence
 
 from advisor.measure.bounds import ShareBounds, bounds_at, design_effect, effective_size
 from advisor.measure.curves import Curves, Pool, pool
 from advisor.measure.margin import Margin, margin_of
-from advisor.measure.tail import clumping, verdict
-from advisor.measure.tail import nearest_rank as nearest_rank
+from advisor.measure.tail import clumping, seen_at, verdict
 from advisor.terms.calibration import Calibration
 from advisor.terms.measurement import Judgement
 from advisor.terms.target import Metric, Target, Verdict
@@ -22,8 +22,9 @@ def judge(
 
     MET when the upper bound of the share over the limit is at most the allowed share, MISSED when
     the lower bound is above it, else UNDECIDED; no samples decide nothing. A latency is met
-    exactly when the upper bound of its percentile is within the limit. Raises ValueError for a
-    target that is still relative to a baseline, or no replay.
+    exactly when the upper bound of its percentile is within the limit. What an early stop kept
+    from being seen has no upper bound, and counts as perfect in the lower one. Raises ValueError
+    for a target that is still relative to a baseline, or no replay.
     """
     return judge_pool(pool(replays, target.metric), target, confidence, calibration)
 
@@ -34,24 +35,23 @@ def judge_pool(
     """`judge`, for who has the pool of the target's metric already."""
     if target.is_relative:
         raise ValueError(f"{target} is relative to a baseline and must be resolved first")
-    if not len(sample):
+    if len(sample) == sample.unseen:
         return _without_samples(target, confidence)
     if target.metric is Metric.ERRORS:
         shares = _error_bounds(sample, confidence)
         estimate, lower, upper = (share * 100 for share in shares)
     else:
-        margin = margin_for(target, confidence, calibration)
-        clumped = clumping(sample, target.allowed_share)
-        test, stricter = clumped.test(confidence), clumped.test(margin.nominal or confidence)
-        limit = target.limit_ns
-        # no fewer samples lie over it than over a looser limit, no more than over a tighter one
-        shares = ShareBounds(
-            share=sample.share_over(limit),
-            lower=test.bounds(margin.loose.at(limit)).lower,
-            upper=stricter.bounds(margin.tight.at(limit)).upper,
+        shares, lower, upper = _latency_bounds(
+            sample, target, confidence, margin_for(target, confidence, calibration)
         )
-        estimate = sample.at(nearest_rank(target.allowed_share, len(sample))) / 1e6
-        lower, upper = margin.lower(test.lower()) / 1e6, margin.upper(stricter.upper()) / 1e6
+        estimate = seen_at(sample, target.allowed_share) / 1e6
+    seen = len(sample) - sample.unseen
+    if sample.unseen:
+        # what is told of such a sample is what was seen; the lower bound is of all of it
+        shares = ShareBounds(shares.share * len(sample) / seen, shares.lower, 1.0)
+        upper = math.inf
+        if target.metric is Metric.ERRORS:
+            estimate = 100 * shares.share
     return Judgement(
         target=target,
         verdict=verdict(shares, target.allowed_share),
@@ -61,7 +61,7 @@ def judge_pool(
         share_over=shares.share,
         share_over_lower=shares.lower,
         share_over_upper=shares.upper,
-        samples=len(sample),
+        samples=seen,
         blocks=sample.blocks,
         confidence=confidence,
     )
@@ -72,6 +72,23 @@ def margin_for(target: Target, confidence: float, calibration: Calibration | Non
     if calibration is None:
         return Margin()
     return margin_of(calibration.of(target.metric, target.percentile, confidence))
+
+
+def _latency_bounds(
+    sample: Pool, target: Target, confidence: float, margin: Margin
+) -> tuple[ShareBounds, float, float]:
+    """Of the share over the limit, and of the percentile, ms."""
+    clumped = clumping(sample, target.allowed_share)
+    test, stricter = clumped.test(confidence), clumped.test(margin.nominal or confidence)
+    limit = target.limit_ns
+    # no fewer samples lie over it than over a looser limit, no more than over a tighter one
+    shares = ShareBounds(
+        share=sample.share_over(limit),
+        lower=test.bounds(margin.loose.at(limit)).lower,
+        upper=stricter.bounds(margin.tight.at(limit)).upper,
+    )
+    lower = margin.lower(max(test.lower(), 0.0)) / 1e6
+    return shares, lower, margin.upper(stricter.upper()) / 1e6
 
 
 def _error_bounds(sample: Pool, confidence: float) -> ShareBounds:

@@ -7,16 +7,21 @@ are over the limit already: the server falls behind, and a longer replay only sh
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from advisor.measure.bounds import design_effect, share_bounds
-from advisor.measure.curves import BLOCKS_PER_WINDOW, Curves, block_of
-from advisor.measure.definitions import Float64, received_tokens, request_of_event
-from advisor.terms.target import Metric, Target
-from advisor.terms.traces import Int64, RequestStatus, Traces
+from advisor.measure.curves import Curves, curves
+from advisor.measure.definitions import Float64, samples
+from advisor.measure.judge import judge
+from advisor.measure.looks import MOST_LOOKS, level
+from advisor.measure.measure import spared
+from advisor.terms.calibration import Calibration
+from advisor.terms.outcome import StopReason
+from advisor.terms.target import Metric, Target, Verdict
+from advisor.terms.traces import MISSING, Int64, RequestStatus, Traces
 
 #: Slices of the time so far, which are the points that a slope is fitted to.
 SLICES = 20
@@ -26,96 +31,94 @@ LEAST_REQUESTS = 60
 _SLICES_PER_POINT = 2.0
 
 
-def out_of_reach(
-    so_far: Traces,
-    now_ns: int,
-    target: Target,
-    confidence: float,
-    earlier: Sequence[Curves] = (),
-    windows_left: int = 0,
-) -> bool:
-    """Whether the target is missed at a one-sided level, whatever is still to come.
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Why a replay is ended before its requests are."""
 
-    `so_far` holds every request of the window: events up to `now_ns`, requests that are open or
-    not yet sent as STOPPED. `earlier` are the windows of the same verdict that are done, and
-    `windows_left` those still to be played over all planned looks: each is taken to be as large
-    as this one, and perfect. TPOT has no value before a request's end and is never out of reach.
-    """
-    if target.metric is Metric.TPOT or not so_far.counted.any():
-        return False
-    over, total = _blocks(so_far, now_ns, target)
-    done = [curves.by_metric[target.metric] for curves in earlier]
-    limit = 0.5 if target.metric is Metric.ERRORS else target.limit_ns
-    overs = [*(curve.over(limit) for curve in done), over]
-    totals = [*(curve.totals for curve in done), total]
-    overs += [np.zeros_like(over)] * windows_left
-    totals += [total] * windows_left
-    replay = np.repeat(np.arange(len(overs)), [len(each) for each in overs])
-    all_over, all_total = np.concatenate(overs), np.concatenate(totals)
-    if not all_total.sum():
-        return False
-    # perfect blocks beside bad ones make the design effect large: what one burst did never stops
-    deff = design_effect(all_over, all_total, replay)
-    return share_bounds(all_over, all_total, confidence, deff).lower > target.allowed_share
+    reason: StopReason
+    target: Target
+
+    def __str__(self) -> str:
+        if self.reason is StopReason.OUT_OF_REACH:
+            return f"{self.reason}: {self.target} is missed whatever is still to come"
+        return f"{self.reason}: requests in flight and TTFT keep rising, beyond {self.target}"
 
 
-def _blocks(traces: Traces, now_ns: int, target: Target) -> tuple[Int64, Int64]:
-    """int64[BLOCKS_PER_WINDOW] each: samples certainly over the limit, and all samples planned.
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a pool of windows is to answer, and what of it has been played."""
 
-    Both at the arrival of their request, since the end of a sample still to come is unknown.
-    """
-    block = block_of(traces.planned_ns, traces.window_start_ns, traces.window_end_ns)
-    gaps = target.metric in (Metric.ITL, Metric.TOKEN_ITL)
-    planned = np.maximum(traces.output_tokens - 1, 0) if gaps else np.ones_like(block)
-    over = _gaps_over(traces, now_ns, target) if gaps else _requests_over(traces, now_ns, target)
-    counted = traces.counted
-    sums = (
-        np.bincount(block[counted], column[counted], BLOCKS_PER_WINDOW)
-        for column in (np.minimum(over, planned), planned)
+    #: none of them relative
+    targets: Sequence[Target]
+    #: of the verdict, one-sided, 0.5..1
+    confidence: float
+    #: pooled for the verdict, this one and those still to come among them
+    windows: int
+    calibration: Calibration | None = None
+    #: the windows that are done
+    earlier: Sequence[Curves] = ()
+
+    @property
+    def patience_ns(self) -> int:
+        """After the window's end: then every request has its first token or is late for it."""
+        limits = (target.limit_ns for target in self.targets if target.metric is Metric.TTFT)
+        return max(limits, default=0)
+
+    def stop(self, so_far: Traces) -> Stop | None:
+        """Whether the running replay can be ended now; `so_far` as `known_at` gives it.
+
+        Looks are taken at the level that `MOST_LOOKS` of them leave to each: stricter than the
+        verdict's own, so that what stops a replay is missed with room to spare.
+        """
+        strict = level(self.confidence, MOST_LOOKS)
+        doubtful = [target for target in self.targets if not self._could_be_met(so_far, target)]
+        if not doubtful:
+            return None
+        played = [*self.earlier, curves(so_far)]
+        whole = [*played, *spared(played, self.windows)]
+        for target in doubtful:
+            found = judge(whole, target, strict, self.calibration)
+            if found.verdict is Verdict.MISSED:
+                return Stop(StopReason.OUT_OF_REACH, target)
+        for target in doubtful:
+            if target.metric is Metric.TTFT and not_stationary(
+                so_far, _now_ns(so_far), target.limit_ns, strict
+            ):
+                return Stop(StopReason.NOT_STATIONARY, target)
+        return None
+
+    def _could_be_met(self, so_far: Traces, target: Target) -> bool:
+        """Whether so few samples are over the limit that no bound need be computed."""
+        limit = 0.5 if target.metric is Metric.ERRORS else target.limit_ns
+        values = samples(target.metric, so_far).values
+        done = [each.by_metric[target.metric] for each in self.earlier]
+        over = int((values > limit).sum()) + sum(int(each.over(limit).sum()) for each in done)
+        planned = len(values) + sum(map(len, done))
+        return over <= target.allowed_share * planned * self.windows / (len(done) + 1)
+
+
+def known_at(whole: Traces, now_ns: int) -> Traces:
+    """What of a replay has happened by then: requests that are open or still to be sent are
+    STOPPED, the open ones end now."""
+    seen = whole.event_ns <= now_ns
+    counts = np.diff(np.concatenate(([0], np.cumsum(seen)))[whole.event_offsets])
+    sent = (whole.sent_ns != MISSING) & (whole.sent_ns <= now_ns)
+    ended = (whole.end_ns != MISSING) & (whole.end_ns <= now_ns)
+    return replace(
+        whole,
+        sent_ns=np.where(sent, whole.sent_ns, MISSING),
+        end_ns=np.where(ended, whole.end_ns, np.where(sent, now_ns, MISSING)),
+        status=np.where(ended, whole.status, RequestStatus.STOPPED).astype(np.uint8),
+        event_offsets=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
+        event_ns=whole.event_ns[seen],
+        event_tokens=whole.event_tokens[seen],
     )
-    certain, total = (column.astype(np.int64) for column in sums)
-    return certain, total
 
 
-def _requests_over(traces: Traces, now_ns: int, target: Target) -> Int64:
-    """int64[n], 1 where the request is certainly over the limit."""
-    failed = _failed(traces)
-    if target.metric is Metric.ERRORS:
-        return failed.astype(np.int64)
-    has_event = np.diff(traces.event_offsets) > 0
-    until = np.full(len(traces), now_ns, dtype=np.int64)
-    if target.metric is Metric.TTFT:
-        until[has_event] = traces.event_ns[traces.event_offsets[:-1][has_event]]
-    else:
-        done = has_event & (traces.status == RequestStatus.OK)
-        until[done] = traces.event_ns[traces.event_offsets[1:][done] - 1]
-    late = until - traces.planned_ns > target.limit_ns
-    return (failed | late).astype(np.int64)
-
-
-def _gaps_over(traces: Traces, now_ns: int, target: Target) -> Int64:
-    """int64[n], gaps of each request that are certainly over the limit."""
-    owner = request_of_event(traces)
-    within = owner[1:] == owner[:-1]
-    gaps, carried = np.diff(traces.event_ns)[within], traces.event_tokens[1:][within]
-    per_token = target.metric is Metric.TOKEN_ITL
-    long = gaps / carried > target.limit_ns if per_token else gaps > target.limit_ns
-    weight = np.where(long, carried if per_token else 1, 0)
-    over = np.bincount(owner[1:][within], weight, len(traces)).astype(np.int64)
-    owed = np.maximum(traces.output_tokens - received_tokens(traces), 0)
-    over[_failed(traces)] += owed[_failed(traces)]
-    waiting = (traces.status == RequestStatus.STOPPED) & (np.diff(traces.event_offsets) > 0)
-    last = traces.event_ns[traces.event_offsets[1:][waiting] - 1]
-    # tokens that share one event share its gap: only a gap of its own is certain to be over
-    if not per_token:
-        over[waiting] += now_ns - last > target.limit_ns
-    return over
-
-
-def _failed(traces: Traces) -> NDArray[np.bool_]:
-    """bool[n]; STOPPED means open here, which is no failure yet."""
-    ended = (RequestStatus.OK, RequestStatus.STOPPED)
-    return ~np.isin(traces.status, np.array(ended, dtype=np.uint8))
+def _now_ns(so_far: Traces) -> int:
+    """The moment up to which a replay is known."""
+    open_ = (so_far.status == RequestStatus.STOPPED) & (so_far.end_ns != MISSING)
+    return int(so_far.end_ns[open_].max()) if open_.any() else so_far.window_end_ns
 
 
 def not_stationary(so_far: Traces, now_ns: int, limit_ns: int, confidence: float) -> bool:

@@ -174,6 +174,12 @@ def deff_at(sample: Pool, share: float) -> float:
     return design_effect(over, sample.totals, sample.replay)
 
 
+def seen_at(sample: Pool, allowed_share: float) -> float:
+    """The percentile among the samples that were seen, at least one, ns."""
+    unseen = sample.unseen
+    return sample.at(unseen + nearest_rank(allowed_share, len(sample) - unseen))
+
+
 def nearest_rank(allowed_share: float, n: int) -> int:
     """0-based rank of the percentile: the least value with at most that share of n above it."""
     return n - 1 - math.floor(round(allowed_share * n, 9))

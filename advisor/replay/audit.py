@@ -45,6 +45,33 @@ def judge_replay(traces: Traces, targets: Sequence[Target]) -> tuple[ReplayOutco
     return (ReplayOutcome.MISMATCH, note) if note else (ReplayOutcome.VALID, "")
 
 
+def gates_line(targets: Sequence[Target]) -> str:
+    """The client's gates that these targets set, before anything is measured."""
+    sends, stamps = (
+        min(
+            (max(FLOOR_MS, share * t.limit_ns / 1e6) for t in _bound(targets, metrics)),
+            default=None,
+        )
+        for share, metrics in (
+            (SEND_SHARE_OF_LIMIT, _FROM_PLAN),
+            (STAMP_SHARE_OF_LIMIT, _BETWEEN_EVENTS),
+        )
+    )
+    named = (("sends", sends), ("stamps", stamps))
+    found = [f"{name} {most_ms:.4g} ms" for name, most_ms in named if most_ms is not None]
+    return (
+        f"a replay is void where the load generator is later at p99 than: {', '.join(found)}; "
+        f"or than {SHARE_OF_MARGIN:.0%} of the way from the measured percentile to its limit, if "
+        f"that is less and above {FLOOR_MS:g} ms"
+        if found
+        else f"a replay is void where the load generator is later at p99 than {FLOOR_MS:g} ms"
+    )
+
+
+def _bound(targets: Sequence[Target], metrics: Sequence[Metric]) -> list[Target]:
+    return [t for t in targets if t.metric in metrics and not t.is_relative]
+
+
 def _client_note(traces: Traces, targets: Sequence[Target]) -> str:
     audit = traces.audit
     if audit is None:
@@ -58,7 +85,7 @@ def _client_note(traces: Traces, targets: Sequence[Target]) -> str:
     for gate, seen_ms, share, metrics in gates:
         if seen_ms is None or seen_ms <= FLOOR_MS:
             continue
-        bound = [t for t in targets if t.metric in metrics and not t.is_relative]
+        bound = _bound(targets, metrics)
         allowed_ms = min((_allowed_ms(traces, t, share) for t in bound), default=FLOOR_MS)
         if seen_ms > allowed_ms:
             notes.append(f"{gate} p99 {seen_ms:.1f} ms, at most {allowed_ms:.1f} ms allowed")

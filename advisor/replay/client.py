@@ -5,10 +5,11 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from time import perf_counter_ns
+from typing import Any
 
 from advisor.replay.address import Address, resolve
 from advisor.replay.body import encode_bodies, encode_chats, encode_probes
@@ -17,6 +18,7 @@ from advisor.replay.collect import Counted, Load, build_traces, check_counted, r
 from advisor.replay.http1 import encode_request
 from advisor.replay.pacing import collector_paused, precedence, quick_switches
 from advisor.replay.prompts import DEFAULT_FLOOR
+from advisor.replay.record import Record
 from advisor.replay.text import TextScale, fit_scale
 from advisor.replay.turns import turns_of
 from advisor.replay.watch import Watch
@@ -25,7 +27,7 @@ from advisor.terms.errors import ReplayError, ReplayInterrupted
 from advisor.terms.job import Api
 from advisor.terms.outcome import Failure
 from advisor.terms.profile import PlannedRequest
-from advisor.terms.traces import RequestStatus, Traces
+from advisor.terms.traces import Look, RequestStatus, Traces
 
 _log = logging.getLogger(__name__)
 #: Any prompt that no plan has: block ids are hashes of 63 bits.
@@ -47,9 +49,12 @@ async def replay(
     on_progress: Callable[[float], None] | None = None,
     floor: int = DEFAULT_FLOOR,
     api: Api = Api.COMPLETIONS,
+    look: Look | None = None,
 ) -> Traces:
     """Play `requests` (ascending in `at_ns`) against `endpoint_url` to the end of the last one.
 
+    A `look` is taken in a thread of its own while requests are open; once it finds that what has
+    happened is enough, those are given up (STOPPED).
     A request that fails is a row of the Traces, never retried. Raises ReplayInterrupted (a
     LaunchFailed that carries the Traces so far) when `alive()` turns false, with reason
     crashed_under_load, or when requests are open and no stream has brought a token for
@@ -72,8 +77,8 @@ async def replay(
     watch = Watch(len(requests), stall_timeout_s, alive, on_progress)
     wire = sender.wire(requests, messages, watch, window_start_ns)
     window = Counted(window_start_ns, window_end_ns)
-    load, failure = await _play(wire, watch, requests, window)
-    load = replace(load, text_prompts=api is Api.CHAT)
+    play = _Play(wire, watch, requests, window, api is Api.CHAT)
+    load, failure = await play.to_the_end(look)
     answers = await asyncio.to_thread(read_answers, load)
     _log_failures(answers.statuses, answers.details)
     if failure is not None:
@@ -119,7 +124,7 @@ class _Sender:
         requests = [PlannedRequest(0, 1, 1, (_PROBE_SEED,), counted=False) for _ in messages]
         watch = Watch(len(messages), self.stall_timeout_s, self.alive, None)
         wire = self.wire(requests, messages, watch)
-        load, failure = await _play(wire, watch, requests, Counted(0, 1))
+        load, failure = await _Play(wire, watch, requests, Counted(0, 1), True).to_the_end(None)
         answers = read_answers(load)
         _log_failures(answers.statuses, answers.details)
         if failure is not None:
@@ -127,47 +132,89 @@ class _Sender:
         return fit_scale([stream.prompt_tokens for stream in answers.streams])
 
 
-async def _play(
-    wire: Wire, watch: Watch, requests: Sequence[PlannedRequest], window: Counted
-) -> tuple[Load, Failure | None]:
-    """The load, and what ended it early if anything did."""
-    with collector_paused(), quick_switches(), precedence():
-        offset_ns, cpu_before_s = wall_offset_ns(), time.process_time()
-        try:
-            failure = await _until_end(wire, watch)
-        finally:
-            wire.close()
+@dataclass(slots=True)
+class _Play:
+    """One load while it is played."""
+
+    wire: Wire
+    watch: Watch
+    requests: Sequence[PlannedRequest]
+    window: Counted
+    text_prompts: bool
+    _offset_ns: int = 0
+    _cpu_before_s: float = 0.0
+
+    async def to_the_end(self, look: Look | None) -> tuple[Load, Failure | None]:
+        """The load, and what ended it early if the server did."""
+        with collector_paused(), quick_switches(), precedence():
+            self._offset_ns, self._cpu_before_s = wall_offset_ns(), time.process_time()
+            try:
+                failure = await self._until_end(look)
+            finally:
+                self.wire.close()
+            return self._load(self.wire.records), failure
+
+    async def _until_end(self, look: Look | None) -> Failure | None:
+        with ThreadPoolExecutor(1, "replay") as threads:
+            work = asyncio.get_running_loop().run_in_executor(threads, self.wire.run)
+            looking = asyncio.create_task(self.watch.until_failure())
+            tasks: list[asyncio.Future[Any]] = [work, looking]
+            if look is not None:
+                tasks.append(asyncio.create_task(self._until_settled(look)))
+            try:
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                self.wire.stop()
+                for task in tasks[1:]:
+                    task.cancel()
+                await asyncio.wait(tasks)
+        # whatever broke here says more than what was seen of the server
+        for task in (work, *tasks[2:]):
+            if not task.cancelled():
+                task.result()
+        return self.watch.finish() if looking.cancelled() else looking.result()
+
+    async def _until_settled(self, look: Look) -> None:
+        """To the look, and for ever after one that settles nothing."""
+        at_ns = self.window.end_ns + look.after_ns
+        # time zero is set when the thread begins, which may be later than this does
+        while perf_counter_ns() < self.wire.zero_ns + at_ns:
+            left_ns = self.wire.zero_ns + at_ns - perf_counter_ns()
+            await asyncio.sleep(left_ns / 1e9)
+        if not await asyncio.to_thread(self._look, look):
+            await asyncio.Event().wait()
+
+    def _look(self, look: Look) -> bool:
+        """Parses all that has come, beside the thread that takes the times.
+
+        That one takes its turn whenever it needs it, but not from a thread that others keep from
+        running at all; so this one goes before those too.
+        """
+        with precedence():
+            return look.settled(self._so_far())
+
+    def _so_far(self) -> Traces:
+        load = self._load([record.so_far() for record in self.wire.records])
+        return build_traces(load, read_answers(load))
+
+    def _load(self, records: Sequence[Record]) -> Load:
         stopped_ns = perf_counter_ns()
-        load = Load(
-            requests=requests,
-            records=wire.records,
-            zero_ns=wire.zero_ns,
+        cpu_s = time.process_time() - self._cpu_before_s
+        return Load(
+            requests=self.requests,
+            records=records,
+            zero_ns=self.wire.zero_ns,
             stopped_ns=stopped_ns,
-            window=window,
-            lags_ns=wire.lags_ns,
-            cpu_share=_share(time.process_time() - cpu_before_s, stopped_ns - wire.zero_ns),
-            wall_offsets_ns=(offset_ns, wall_offset_ns()),
+            window=self.window,
+            lags_ns=list(self.wire.lags_ns),
+            cpu_share=_share(cpu_s, stopped_ns - self.wire.zero_ns),
+            wall_offsets_ns=(self._offset_ns, wall_offset_ns()),
+            text_prompts=self.text_prompts,
         )
-    return load, failure
 
 
 def _share(cpu_s: float, since_zero_ns: int) -> float:
     return cpu_s * 1e9 / (since_zero_ns + HEAD_START_NS)
-
-
-async def _until_end(wire: Wire, watch: Watch) -> Failure | None:
-    with ThreadPoolExecutor(1, "replay") as threads:
-        work = asyncio.get_running_loop().run_in_executor(threads, wire.run)
-        looking = asyncio.create_task(watch.until_failure())
-        try:
-            await asyncio.wait((work, looking), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            wire.stop()
-            looking.cancel()
-            await asyncio.wait((work, looking))
-    # whatever broke here says more than what was seen of the server
-    await work
-    return watch.finish() if looking.cancelled() else looking.result()
 
 
 def _check_order(requests: Sequence[PlannedRequest]) -> None:

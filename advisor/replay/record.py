@@ -1,9 +1,9 @@
 """What is kept of one request while the load runs: stamps and bytes, nothing interpreted."""
 
 from array import array
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from advisor.replay.clock import NO_STAMP
+from advisor.replay.clock import NO_STAMP, STAMP_BYTES
 from advisor.terms.traces import RequestStatus
 
 
@@ -40,3 +40,18 @@ class Record:
         self.read_ns.append(read_ns)
         self.looked_ns.append(looked_ns)
         self.kernel += kernel
+
+    def so_far(self) -> "Record":
+        """A copy that another thread may read while this one goes on."""
+        # in this order: what has an end gets no more reads, and `kernel` is added to last
+        end_ns = self.end_ns
+        reads = len(self.kernel) // STAMP_BYTES
+        return replace(
+            self,
+            end_ns=end_ns,
+            status=RequestStatus.STOPPED if end_ns is None else self.status,
+            reads=self.reads[:reads],
+            read_ns=self.read_ns[:reads],
+            looked_ns=self.looked_ns[:reads],
+            kernel=self.kernel[: reads * STAMP_BYTES],
+        )

@@ -6,7 +6,7 @@ from enum import StrEnum
 from advisor.terms.calibration import Calibration
 from advisor.terms.flags import FlagValue
 from advisor.terms.measurement import Headroom, Measurement
-from advisor.terms.outcome import Failure, ReplayOutcome, TrialState
+from advisor.terms.outcome import Failure, ReplayOutcome, StopReason, TrialState
 from advisor.terms.profile import Plan
 from advisor.terms.setting import Setting
 from advisor.terms.target import Target
@@ -141,6 +141,8 @@ class Replay:
     note: str
     traces: Traces
     facts: ServerFacts
+    #: of one that was stopped early; stored in words, in the note
+    stop: StopReason | None = None
 
 
 @dataclass(frozen=True, slots=True)

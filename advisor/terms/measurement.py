@@ -51,6 +51,8 @@ class Measurement:
     error_rate: float
     requests: int
     replays: int
+    #: an early stop kept part of the load from being seen
+    stopped: bool = False
 
     @property
     def verdict(self) -> Verdict:

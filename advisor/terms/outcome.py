@@ -24,6 +24,15 @@ class ReplayOutcome(StrEnum):
         return self in (ReplayOutcome.VALID, ReplayOutcome.STOPPED_EARLY)
 
 
+class StopReason(StrEnum):
+    """Why a replay was ended before its requests were."""
+
+    #: a target is missed, whatever is still to come
+    OUT_OF_REACH = "out_of_reach"
+    #: the server falls further behind as time goes on
+    NOT_STATIONARY = "not_stationary"
+
+
 class TrialState(StrEnum):
     """Where a trial stands; every state but RUNNING is final."""
 

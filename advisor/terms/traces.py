@@ -1,5 +1,6 @@
 """What happened to every request of one replay, in columns."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -13,7 +14,7 @@ Int64 = NDArray[np.int64]
 
 
 class RequestStatus(IntEnum):
-    """How a request ended; everything but OK is a miss of every target."""
+    """How a request ended; everything but OK and STOPPED is a miss of every target."""
 
     OK = 0
     CONNECT = 1
@@ -24,7 +25,8 @@ class RequestStatus(IntEnum):
     IN_STREAM = 5
     #: the stream ended before the planned output length
     TRUNCATED = 6
-    #: the replay was stopped while the request was open
+    #: the replay was stopped while the request was open or still to be sent: what would have
+    #: become of it is not known
     STOPPED = 7
 
 
@@ -81,3 +83,13 @@ class Traces:
 
     def __len__(self) -> int:
         return len(self.planned_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """When a replay that is still played is looked at, once, and what may end it there."""
+
+    #: ns after the end of the window
+    after_ns: int
+    #: whether what has happened so far is all that the replay is played for
+    settled: Callable[[Traces], bool]

@@ -78,9 +78,9 @@ def _again(
     # a multiple that a void replay cut short has fewer windows than the others
     whole = max(map(len, pools.values()), default=0)
     points = tuple(
-        measure(pools[m], targets, m, spec.confidence, spec.calibration)
+        measure(pools[m], targets, m, spec.confidence, spec.calibration, spec.windows)
         for m in multiples
-        if len(pools[m]) == whole
+        if len(pools[m]) == whole or any(replay.stopped for replay in pools[m])
     )
     bracketed = headroom(points) if points else None
     return replace(trial, result=replace(trial.result, measurements=points, headroom=bracketed))

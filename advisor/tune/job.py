@@ -127,7 +127,13 @@ class Conductor:
     async def _search_trial(self, phase: Phase, proposal: Proposal) -> None:
         number = self._open(phase, proposal)
         targets = self.ledger.job(self.job.id).targets
-        run = self.runner.search(proposal.setting, targets, self._keep(number), self._resolve)
+        run = self.runner.search(
+            proposal.setting,
+            targets,
+            self._keep(number),
+            self._resolve,
+            whole=phase is Phase.BASELINE,
+        )
         self._tell(await self._to_its_end(number, run))
 
     async def _to_its_end(self, number: int, run: Awaitable[TrialResult]) -> Trial:

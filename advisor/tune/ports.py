@@ -25,7 +25,7 @@ from advisor.terms.outcome import ReplayOutcome
 from advisor.terms.profile import Plan
 from advisor.terms.setting import Setting
 from advisor.terms.target import Target
-from advisor.terms.traces import Traces
+from advisor.terms.traces import Look, Traces
 
 #: Called with the share of the replay that is done, 0..1.
 Progress = Callable[[float], None]
@@ -40,8 +40,13 @@ class Server(Protocol):
     @property
     def launch(self) -> Launch: ...
 
-    async def replay(self, plan: Plan, on_progress: Progress | None = None) -> Traces:
+    async def replay(
+        self, plan: Plan, on_progress: Progress | None = None, look: Look | None = None
+    ) -> Traces:
         """Play the plan, open loop, to the end of its last request.
+
+        With a `look`, requests that are open when what it sees is settled are given up there
+        (STOPPED). Every replay begins on an idle server.
 
         Raises LaunchFailed when the server died or hung under it, ReplayError when the client
         itself broke.

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from advisor.measure.curves import Curves, pool
-from advisor.measure.judge import nearest_rank
+from advisor.measure.tail import nearest_rank
 from advisor.terms.errors import TargetError
 from advisor.terms.target import Target
 

@@ -8,10 +8,11 @@ from advisor.bench.play import Assess, Player, salt
 from advisor.measure.curves import Curves, curves
 from advisor.measure.headroom import headroom
 from advisor.measure.measure import measure
+from advisor.measure.stop import Question
 from advisor.terms.errors import LaunchFailed
 from advisor.terms.job import JobSpec, Launch, Objective, Replay, TrialResult
 from advisor.terms.measurement import Measurement
-from advisor.terms.outcome import TrialState
+from advisor.terms.outcome import StopReason, TrialState
 from advisor.terms.profile import Plan, Window, Windows
 from advisor.terms.setting import Setting
 from advisor.terms.target import Target
@@ -46,6 +47,17 @@ class _Found:
     #: what a person should know of it, one line each
     notes: list[str] = field(default_factory=list)
 
+    def noting_stops(self, keep: Callable[[Replay], None]) -> Callable[[Replay], None]:
+        """`keep`, with a note for each replay that was stopped early."""
+
+        def record(replay: Replay) -> None:
+            keep(replay)
+            if replay.stop is not None:
+                where = f"at {replay.plan.multiple:g}x {replay.plan.window.name}"
+                self.notes.append(f"{where} was stopped early, {replay.note}")
+
+        return record
+
 
 @dataclass(frozen=True, slots=True)
 class TrialRunner:
@@ -59,24 +71,35 @@ class TrialRunner:
     watch: Watch
 
     async def search(
-        self, setting: Setting, targets: Sequence[Target], keep: Keep, resolve: Resolve
+        self,
+        setting: Setting,
+        targets: Sequence[Target],
+        keep: Keep,
+        resolve: Resolve,
+        *,
+        whole: bool,
     ) -> TrialResult:
-        """All search windows at the job's load, then at the multiples that bracket headroom."""
+        """All search windows at the job's load, then at the multiples that bracket headroom.
+
+        `whole`: at the job's load nothing is stopped early, since more than a verdict rests on it.
+        """
         load, windows = self.spec.load, self.windows.search
 
         async def deed(server: Server, found: _Found) -> None:
-            player = self._player(server, targets, keep.replay)
-            at_load = await self._pool(player, setting, windows, load)
+            player = self._player(server, targets, found.noting_stops(keep.replay))
+            judged = () if whole else targets
+            at_load = await self._pool(player, setting, windows, load, judged)
             absolute = resolve(at_load)
 
             def note(pool: Sequence[Curves], multiple: float) -> Measurement:
-                measured = self._measure(pool, absolute, multiple)
+                measured = self._measure(pool, absolute, multiple, len(windows))
                 found.measurements.append(measured)
                 return measured
 
             async def measure_at(multiple: float) -> Measurement | None:
                 try:
-                    return note(await self._pool(player, setting, windows, multiple), multiple)
+                    pool = await self._pool(player, setting, windows, multiple, absolute)
+                    return note(pool, multiple)
                 except VoidReplay as exc:  # the client's limit is not the server's
                     found.notes.append(f"at {multiple:g}x the {exc}")
                     return None
@@ -102,7 +125,7 @@ class TrialRunner:
             player = self._player(server, targets, keep.replay)
             for multiple in multiples:
                 pool = await self._pool(player, setting, (window,), multiple)
-                found.measurements.append(self._measure(pool, targets, multiple))
+                found.measurements.append(self._measure(pool, targets, multiple, 1))
 
         return await self._launch(setting, keep.token, deed)
 
@@ -127,9 +150,10 @@ class TrialRunner:
         )
 
     def _measure(
-        self, pool: Sequence[Curves], targets: Sequence[Target], multiple: float
+        self, pool: Sequence[Curves], targets: Sequence[Target], multiple: float, windows: int
     ) -> Measurement:
-        return measure(pool, targets, multiple, self.spec.confidence, self.spec.calibration)
+        spec = self.spec
+        return measure(pool, targets, multiple, spec.confidence, spec.calibration, windows)
 
     def _player(
         self, server: Server, targets: Sequence[Target], record: Callable[[Replay], None]
@@ -137,10 +161,16 @@ class TrialRunner:
         return Player(server, self.assess_for(targets), record)
 
     async def _pool(
-        self, player: Player, setting: Setting, windows: Sequence[Window], multiple: float
+        self,
+        player: Player,
+        setting: Setting,
+        windows: Sequence[Window],
+        multiple: float,
+        judged: Sequence[Target] = (),
     ) -> list[Curves]:
-        """One replay of each window; raises VoidReplay when one cannot be scored."""
-        pool = []
+        """One replay of each window, as far as they are needed to tell that one of `judged` is
+        missed; raises VoidReplay when one cannot be scored."""
+        pool = list[Curves]()
         for window in windows:
             self.watch.replaying(window.name, multiple)
             plan = Plan(
@@ -149,8 +179,13 @@ class TrialRunner:
                 salt=salt(self.spec.seed, setting.key, window.name, multiple),
                 lead_in_ns=self.windows.gap_ns,
             )
-            replay = await player.play(plan)
+            question = Question(
+                judged, self.spec.confidence, len(windows), self.spec.calibration, tuple(pool)
+            )
+            replay = await player.play(plan, question if judged else None)
             if not replay.outcome.is_scored:
                 raise VoidReplay(f"replay of {window.name} is {replay.outcome}: {replay.note}")
             pool.append(curves(replay.traces))
+            if replay.stop is StopReason.OUT_OF_REACH:
+                break
         return pool

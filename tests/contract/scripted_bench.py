@@ -6,13 +6,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from advisor.measure.stop import known_at
 from advisor.terms.errors import LaunchFailed, ReplayInterrupted
 from advisor.terms.flags import FlagValue
 from advisor.terms.job import EngineInfo, Launch, ServerFacts
 from advisor.terms.outcome import Failure, Reason, ReplayOutcome
 from advisor.terms.profile import Plan
 from advisor.terms.setting import Setting
-from advisor.terms.traces import MISSING, ClientAudit, RequestStatus, Traces
+from advisor.terms.traces import MISSING, ClientAudit, Look, RequestStatus, Traces
 from advisor.tune.ports import Mark, Progress
 
 MS = 1_000_000
@@ -112,7 +113,9 @@ class ScriptedServer:
         resolved = {**DEFAULTS, **dict(self.setting.flags)}
         return Launch(tuple(sorted(resolved.items())), 1.0, 1000)
 
-    async def replay(self, plan: Plan, on_progress: Progress | None = None) -> Traces:
+    async def replay(
+        self, plan: Plan, on_progress: Progress | None = None, look: Look | None = None
+    ) -> Traces:
         self.bench.tap("replay", plan)
         assert not self._dead, "load sent to a server that is known to be dead"
         self.bench.played.append((self.setting, plan))
@@ -129,6 +132,9 @@ class ScriptedServer:
             raise ReplayInterrupted(dials.crash, played)
         if on_progress is not None:
             on_progress(1.0)
+        if look is not None:
+            so_far = known_at(played, played.window_end_ns + look.after_ns)
+            return so_far if look.settled(so_far) else played
         return played
 
     async def facts(self, since: ServerFacts | None = None) -> ServerFacts:

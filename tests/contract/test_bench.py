@@ -3,7 +3,7 @@
 import contextlib
 import sys
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +24,7 @@ from advisor.terms.outcome import ReplayOutcome, TrialState
 from advisor.terms.profile import Plan, Profile, Request, Window, WindowRole
 from advisor.terms.setting import Setting
 from advisor.terms.target import Metric, parse_target
-from advisor.terms.traces import RequestStatus, Traces
+from advisor.terms.traces import Look, RequestStatus, Traces
 from advisor.tune.ports import Bench
 from tests.contract.scripted_bench import DEFAULTS, Dials, ScriptedBench, failure
 from tests.unit.profile.builders import S, profile_of
@@ -36,6 +36,8 @@ GOOD = Setting.of(MODEL, {"max_num_seqs": 32, "max_num_batched_tokens": 2048}, K
 BAD = Setting.of(MODEL, {"max_num_seqs": 32, "max_num_batched_tokens": 16}, KNOBS)
 #: Two seconds of load: half a second before the window, one in it.
 PROFILE = profile_of([Request(i * S // 40, 64, 6) for i in range(80)])
+#: The same with answers that last beyond the window.
+LONG = profile_of([Request(i * S // 40, 64, 60) for i in range(80)])
 LEAD_IN = S // 2
 WINDOW = Window("search-1", WindowRole.SEARCH, LEAD_IN, LEAD_IN + S)
 COMMAND = [sys.executable, "-c", "import sys; from advisor.standin import main; sys.exit(main())"]
@@ -155,6 +157,32 @@ async def test_facts_are_the_change_over_a_replay(bench: Bench) -> None:
         assert facts.generation_tokens == traces.output_tokens.sum()
         assert facts.prompt_tokens == traces.input_tokens.sum()
         assert facts.preemptions == 0
+
+
+async def test_what_is_settled_is_ended_and_the_next_replay_is_undisturbed(bench: Bench) -> None:
+    seen = list[Traces]()
+
+    def settled(so_far: Traces) -> bool:
+        seen.append(so_far)
+        return len(seen) == 1
+
+    look = Look(0, settled)
+    if isinstance(bench, LiveBench | SimBench):
+        bench = replace(bench, profile=LONG)
+    async with bench.serve(GOOD) as server:
+        cut = await server.replay(plan(), look=look)
+        before = await server.facts()
+        whole = await server.replay(plan(salt=2), look=look)
+        after = await server.facts(before)
+    given_up = cut.status == RequestStatus.STOPPED
+    assert given_up.any()
+    assert (cut.status[~given_up] == RequestStatus.OK).all()
+    assert (cut.end_ns[given_up] >= cut.window_end_ns).all()
+    assert cut.window_end_ns <= seen[0].end_ns[given_up].max()
+    assert_whole(whole)
+    if isinstance(bench, LiveBench):  # what was given up is not served any more
+        assert before.running_max == before.waiting_max == 0
+        assert after.generation_tokens == whole.output_tokens.sum()
 
 
 async def test_a_launch_that_is_left_by_an_error_is_over(bench: Bench) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from advisor.measure.definitions import DEFINITIONS
 from tests.flow.command import Advisor, Ended, refused
 from tests.flow.jobs import SMALL_JOB, Finished, await_trial, job_ids, kill
 
@@ -126,6 +127,10 @@ def test_the_report_is_one_file_that_needs_no_other(finished: Finished) -> None:
     assert "simulated" in page
     assert finished.job in page
     assert "Recommended: change to this setting" in page
+    text = " ".join(re.sub(r"<[^>]+>", " ", page).split())
+    for definition in DEFINITIONS:  # cells are folded over lines: their first words stand there
+        assert f"{definition.metric} " in text
+        assert " ".join(definition.formula.split()[:3]) in text
 
 
 @pytest.mark.slow

@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.real, pytest.mark.accept, pytest.mark.timeout(1_800)]
 PROFILE = load_profile(resolve("tiny-cpu"))
 #: The recording's load at half its rate: queueing is a little of each latency, so that what two
 #: runs differ by is the machine's noise and not that of a server on the brink.
-WINDOW = Window("agreement", WindowRole.SEARCH, 60_000_000_000, 120_000_000_000)
+WINDOW = Window("agreement", WindowRole.SEARCH, 60_000_000_000, 105_000_000_000)
 MULTIPLE = 0.5
 RUNS = 3
 #: A client later than a fiftieth of it says so itself.

@@ -96,5 +96,6 @@ def test_advice_without_a_choice_has_the_same_fields() -> None:
 
 def test_a_measurement_alone() -> None:
     read = measurement_json(measurement(MISSED, 1.5))
-    assert set(read) == {"multiple", "verdict", "targets", "metrics"}
+    assert set(read) == {"multiple", "verdict", "targets", "metrics", "stopped_early"}
+    assert read["stopped_early"] is False
     assert (read["multiple"], read["verdict"]) == (1.5, "missed")

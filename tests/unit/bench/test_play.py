@@ -8,11 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.bench.play import MOST_REPEATS, Player, Progress, salt
+from advisor.measure.stop import Question, known_at
 from advisor.terms.errors import LaunchFailed, ReplayError, ReplayInterrupted
 from advisor.terms.job import Replay, ServerFacts
-from advisor.terms.outcome import Reason, ReplayOutcome
+from advisor.terms.outcome import Reason, ReplayOutcome, StopReason
 from advisor.terms.profile import Plan, Window, WindowRole
-from advisor.terms.traces import Traces
+from advisor.terms.target import parse_target
+from advisor.terms.traces import Look, RequestStatus, Traces
 from tests.contract.scripted_bench import Dials, failure, traces
 
 PLAN = Plan(Window("w", WindowRole.SEARCH, 0, 10**10), 1.0, 77, 0)
@@ -31,7 +33,9 @@ class Server:
         self.plans: list[Plan] = []
         self.since: list[ServerFacts | None] = []
 
-    async def replay(self, plan: Plan, on_progress: Progress | None = None) -> Traces:
+    async def replay(
+        self, plan: Plan, on_progress: Progress | None = None, look: Look | None = None
+    ) -> Traces:
         self.plans.append(plan)
         if self._error is not None:
             raise self._error
@@ -110,6 +114,60 @@ async def test_what_the_server_says_against_a_replay_voids_it_too() -> None:
     assert [r.outcome for r in recorded] == [LATE, ReplayOutcome.NOISY, VALID]
     assert [r.note for r in recorded] == ["it was client_bound", "slowed", ""]
     assert played is recorded[-1]
+
+
+class Looking(Server):
+    """Overloaded: has itself looked at where its window ends, and stops if that is asked for."""
+
+    def __init__(self, *, too_late: bool = False) -> None:
+        super().__init__()
+        self._too_late = too_late
+        self.whole = traces(Dials(carries=0.5), PLAN)
+
+    async def replay(
+        self, plan: Plan, on_progress: Progress | None = None, look: Look | None = None
+    ) -> Traces:
+        await super().replay(plan, on_progress)
+        if look is None:
+            return self.whole
+        so_far = known_at(self.whole, self.whole.window_end_ns + look.after_ns)
+        return so_far if look.settled(so_far) and not self._too_late else self.whole
+
+
+HOPELESS = Question((parse_target("ttft:p95<=1000ms"),), 0.95, 1)
+
+
+async def test_a_replay_that_answers_its_question_early_is_scored_and_says_why() -> None:
+    recorded = list[Replay]()
+    player = Player(Looking(), lambda _: (VALID, ""), recorded.append)
+    played = await player.play(PLAN, HOPELESS)
+    assert recorded == [played]
+    assert (played.outcome, played.stop) == (
+        ReplayOutcome.STOPPED_EARLY,
+        StopReason.OUT_OF_REACH,
+    )
+    assert played.note == "out_of_reach: ttft:p95<=1000ms is missed whatever is still to come"
+    assert played.outcome.is_scored
+    assert (played.traces.status == RequestStatus.STOPPED).any()
+
+
+async def test_without_a_question_nothing_is_stopped() -> None:
+    player = Player(Looking(), lambda _: (VALID, ""), lambda _: None)
+    played = await player.play(PLAN)
+    assert (played.outcome, played.stop, played.note) == (VALID, None, "")
+
+
+async def test_an_answer_that_spares_nothing_is_no_stop() -> None:
+    player = Player(Looking(too_late=True), lambda _: (VALID, ""), lambda _: None)
+    played = await player.play(PLAN, HOPELESS)
+    assert (played.outcome, played.stop, played.note) == (VALID, None, "")
+
+
+async def test_a_late_client_is_no_reason_to_believe_a_stop() -> None:
+    recorded = list[Replay]()
+    player = Player(Looking(), lambda _: (LATE, "late"), recorded.append)
+    await player.play(PLAN, HOPELESS)
+    assert [(r.outcome, r.stop) for r in recorded] == [(LATE, None)] * 3
 
 
 async def test_after_two_repeats_the_last_void_one_is_the_answer() -> None:

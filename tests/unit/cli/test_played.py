@@ -13,6 +13,7 @@ from advisor.replay.capacity import Carried
 from advisor.store.rows import Played
 from advisor.terms.errors import ReplayError
 from advisor.terms.outcome import ReplayOutcome
+from advisor.terms.target import parse_target
 from advisor.terms.traces import ClientAudit
 
 AUDIT = ClientAudit(0.01, 0.25, 0.3, 0.2, 0.31, 1.0, "kernel", 0.04)
@@ -22,7 +23,7 @@ GOOD = Played("search-1", 1.0, ReplayOutcome.VALID, "", AUDIT)
 
 def printed(*replays: Played) -> str:
     console = Console(file=StringIO(), width=40)
-    print_played(console, {3: replays})
+    print_played(console, {3: replays}, (parse_target("ttft:p95<=1s"),))
     assert isinstance(console.file, StringIO)
     return console.file.getvalue()
 
@@ -33,7 +34,17 @@ def test_the_worst_figures_of_all_scored_replays_are_shown() -> None:
     assert printed(GOOD, replace(GOOD, audit=later), void) == (
         "load generator at its worst in 2 scored replays: sends p99 2.00 ms late, stamps p99 "
         "0.04 ms late, 31% of a core; 1 other replays were not scored\n"
+        "a replay is void where the load generator is later at p99 than: sends 20 ms; or than 10% "
+        "of the way from the measured percentile to its limit, if that is less and above 10 ms\n"
     )
+
+
+def test_the_drift_of_prompts_sent_as_text_is_shown() -> None:
+    shorter = replace(AUDIT, prompt_drift_pct=-2.5, text_prompts=True)
+    longer = replace(AUDIT, prompt_drift_pct=0.4, text_prompts=True)
+    said = printed(GOOD, replace(GOOD, audit=shorter), replace(GOOD, audit=longer))
+    assert ", prompts -2.5 % longer than planned\n" in said
+    assert "prompts" not in printed(GOOD)
 
 
 def test_a_doubt_and_the_reason_of_a_void_replay_are_shown_with_their_place() -> None:

@@ -124,7 +124,7 @@ def test_more_requests_than_a_short_number_names() -> None:
 
 def test_foreign_and_damaged_bytes_are_refused() -> None:
     data = to_bytes(curves(steady(20, [50])))
-    with pytest.raises(ValueError, match="version 9; this program reads version 2"):
+    with pytest.raises(ValueError, match="version 9; this program reads version 3"):
         from_bytes(b"\x09" + data[1:])
     with pytest.raises(ValueError, match="no bytes"):
         from_bytes(b"")

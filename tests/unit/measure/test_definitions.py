@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -24,6 +26,9 @@ def test_four_tokens_per_event_every_40_ms() -> None:
     assert values_ms(Metric.TPOT, request) == [120 / 15]
 
 
+FAILED = [s for s in RequestStatus if s not in (RequestStatus.OK, RequestStatus.STOPPED)]
+
+
 def test_latency_counts_from_the_planned_time() -> None:
     late = Req(100, [400, 450], sent=300)
     assert values_ms(Metric.TTFT, late) == [300]
@@ -48,7 +53,7 @@ def test_the_lead_in_gives_no_sample() -> None:
     assert samples(Metric.ITL, traces(requests)).request.tolist() == [0]
 
 
-@pytest.mark.parametrize("status", [s for s in RequestStatus if s is not RequestStatus.OK])
+@pytest.mark.parametrize("status", FAILED)
 def test_a_failed_request_misses_everything(status: RequestStatus) -> None:
     broken = Req(0, [10, 20], status=status, output=5)
     assert values_ms(Metric.TTFT, broken) == [INF]
@@ -57,6 +62,22 @@ def test_a_failed_request_misses_everything(status: RequestStatus) -> None:
     assert values_ms(Metric.ITL, broken) == [10, INF, INF, INF]
     assert values_ms(Metric.TOKEN_ITL, broken) == [10, INF, INF, INF]
     assert samples(Metric.ERRORS, traces([broken, Req(5, [6])])).values.tolist() == [1, 0]
+
+
+def test_a_request_that_was_given_up_is_no_miss_and_shows_what_it_has() -> None:
+    made = traces([Req(0, [10, 20], output=5), Req(0, output=5), Req(50, output=5)])
+    stopped = np.full(3, RequestStatus.STOPPED, dtype=np.uint8)
+    gone, sent = np.array([40 * MS, 40 * MS, MISSING]), np.array([0, 0, MISSING])
+    made = replace(made, status=stopped, end_ns=gone, sent_ns=sent)
+
+    def ms(metric: Metric) -> list[float]:
+        return [value / MS for value in samples(metric, made).values]
+
+    assert ms(Metric.TTFT) == [10, 40, -INF]  # the second has waited as long as that
+    assert ms(Metric.E2E) == [40, 40, -INF]
+    assert ms(Metric.TPOT) == [-INF] * 3
+    assert ms(Metric.ITL) == [10, *[-INF] * (3 + 4 + 4)]
+    assert ms(Metric.ERRORS) == [-INF] * 3
 
 
 def test_ok_without_a_token_is_no_zero() -> None:

@@ -1,17 +1,21 @@
 """When a running replay may be ended."""
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.measure.curves import curves
+from advisor.measure.codec import from_bytes, to_bytes
+from advisor.measure.curves import Curves, curves
 from advisor.measure.judge import judge
-from advisor.measure.stop import not_stationary, out_of_reach
-from advisor.terms.target import Verdict, parse_target
-from advisor.terms.traces import MISSING, RequestStatus, Traces
+from advisor.measure.measure import measure
+from advisor.measure.stop import Question, known_at, not_stationary
+from advisor.terms.outcome import StopReason
+from advisor.terms.target import Metric, Target, Verdict, parse_target
+from advisor.terms.traces import RequestStatus, Traces
 from tests.unit.measure.make import MS, Req, steady, traces
 
 TTFT = parse_target("ttft:p95<=100ms")
@@ -19,59 +23,108 @@ ITL = parse_target("itl:p95<=50ms")
 
 
 def at(whole: Traces, now_ms: float) -> Traces:
-    """What of a replay has happened by then."""
-    now = round(now_ms * MS)
-    seen = whole.event_ns <= now
-    counts = np.add.reduceat(np.append(seen, False), whole.event_offsets[:-1])
-    counts[np.diff(whole.event_offsets) == 0] = 0
-    ended = (whole.end_ns != MISSING) & (whole.end_ns <= now)
-    return replace(
-        whole,
-        sent_ns=np.where(whole.planned_ns <= now, whole.sent_ns, MISSING),
-        end_ns=np.where(ended, whole.end_ns, MISSING),
-        status=np.where(ended, whole.status, RequestStatus.STOPPED).astype(np.uint8),
-        event_offsets=np.concatenate(([0], np.cumsum(counts))),
-        event_ns=whole.event_ns[seen],
-        event_tokens=whole.event_tokens[seen],
+    return known_at(whole, round(now_ms * MS))
+
+
+def reason(
+    so_far: Traces, target: Target, windows: int = 1, earlier: Sequence[Curves] = ()
+) -> StopReason | None:
+    stop = Question((target,), 0.95, windows, None, earlier).stop(so_far)
+    return stop.reason if stop else None
+
+
+def test_what_is_known_of_a_replay_before_its_end() -> None:
+    whole = traces(
+        [Req(0, [10, 20]), Req(30, [40, 60]), Req(45, [90]), Req(70, [80])], start=0, end=100
     )
+    made = at(whole, 50)
+    stopped = RequestStatus.STOPPED
+    assert made.status.tolist() == [RequestStatus.OK, stopped, stopped, stopped]
+    assert (made.end_ns // MS).tolist() == [20, 50, 50, -1]
+    assert (made.sent_ns // MS).tolist() == [0, 30, 45, -1]
+    assert (made.event_ns // MS).tolist() == [10, 20, 40]
+    assert made.event_offsets.tolist() == [0, 2, 3, 3, 3]
+    assert at(whole, 90).status.tolist() == [RequestStatus.OK] * 4
 
 
 def test_hopeless_from_the_start_is_known_before_the_end() -> None:
     slow = steady(600, [500.0])  # all of them, five times the limit, 60 s long
-    assert not out_of_reach(at(slow, 1_000), 1_000 * MS, TTFT, 0.95)
-    assert out_of_reach(at(slow, 45_000), 45_000 * MS, TTFT, 0.95)
+    assert reason(at(slow, 1_000), TTFT) is None
+    assert reason(at(slow, 59_000), TTFT) is StopReason.OUT_OF_REACH
 
 
 def test_what_is_still_to_come_counts_as_perfect() -> None:
     slow = steady(600, [500.0])
-    assert not out_of_reach(at(slow, 45_000), 45_000 * MS, TTFT, 0.95, windows_left=11)
+    assert reason(at(slow, 50_000), TTFT, windows=12) is None
     done = [curves(slow)] * 2
-    assert out_of_reach(at(slow, 45_000), 45_000 * MS, TTFT, 0.95, earlier=done, windows_left=2)
+    assert reason(at(slow, 50_000), TTFT, 5, done) is StopReason.OUT_OF_REACH
 
 
 def test_a_burst_does_not_stop_a_replay() -> None:
     ttfts = [500.0] * 60 + [20.0] * 540  # a tenth is over, all of it at once, then calm
-    assert not out_of_reach(at(steady(600, ttfts), 30_000), 30_000 * MS, TTFT, 0.95)
+    assert reason(at(steady(600, ttfts), 30_000), TTFT) is None
 
 
 def test_open_requests_count_once_they_are_late_for_certain() -> None:
-    stuck = [Req(i * 100.0, [], output=5, status=RequestStatus.STOPPED) for i in range(600)]
-    never = replace(traces(stuck, 0, 60_000), end_ns=np.full(600, MISSING))
-    assert out_of_reach(never, 50_000 * MS, TTFT, 0.95)
-    assert not out_of_reach(never, 50_000 * MS, parse_target("ttft:p95<=60s"), 0.95)
+    never = at(traces([Req(i * 100.0, [90_000.0]) for i in range(600)], 0, 60_000), 59_000)
+    for limit, late in (("100ms", 588), ("30s", 290), ("60s", 0)):
+        found = judge([curves(never)], parse_target(f"ttft:p95<={limit}"), 0.95)
+        assert found.share_over == pytest.approx(late / 591, abs=0.005)
 
 
 def test_failures_and_gaps_are_out_of_reach_too() -> None:
-    failing = steady(600, [20.0], fail_every=2)
-    assert out_of_reach(at(failing, 50_000), 50_000 * MS, parse_target("errors<=1%"), 0.95)
-    assert out_of_reach(at(failing, 50_000), 50_000 * MS, ITL, 0.95)
-    stalling = steady(600, [20.0], gap_ms=80.0)
-    assert out_of_reach(at(stalling, 50_000), 50_000 * MS, ITL, 0.95)
-    assert out_of_reach(
-        at(stalling, 50_000), 50_000 * MS, parse_target("token_itl:p95<=50ms"), 0.95
-    )
-    assert not out_of_reach(at(stalling, 50_000), 50_000 * MS, parse_target("itl:p95<=90ms"), 0.95)
-    assert not out_of_reach(at(stalling, 50_000), 50_000 * MS, parse_target("tpot:p95<=1ms"), 0.95)
+    out = StopReason.OUT_OF_REACH
+    failing = at(steady(600, [20.0], fail_every=2), 55_000)
+    assert reason(failing, parse_target("errors<=1%")) is out
+    assert reason(failing, ITL) is out
+    stalling = at(steady(600, [20.0], gap_ms=80.0), 55_000)
+    assert reason(stalling, ITL) is out
+    assert reason(stalling, parse_target("token_itl:p95<=50ms")) is out
+    assert reason(stalling, parse_target("itl:p95<=90ms")) is None
+    assert reason(stalling, parse_target("tpot:p95<=1ms")) is out
+
+
+def test_a_stopped_replay_answers_a_looser_target_with_undecided() -> None:
+    cut = curves(at(steady(600, [500.0]), 50_000))
+    for limit, verdict in (("100ms", Verdict.MISSED), ("60s", Verdict.UNDECIDED)):
+        found = judge([cut], parse_target(f"ttft:p95<={limit}"), 0.95)
+        assert found.verdict is verdict
+        assert (found.upper, found.share_over_upper) == (np.inf, 1.0)
+
+
+def test_a_stopped_replay_tells_of_what_was_seen_and_makes_up_for_spared_windows() -> None:
+    cut = curves(at(steady(600, [500.0]), 50_000))
+    one = measure([cut], [TTFT], 1.0, 0.95)
+    three = measure([cut], [TTFT], 1.0, 0.95, windows=3)
+    ttft = {found.metric: found for found in one.percentiles}[Metric.TTFT]
+    assert 496 <= ttft.samples < 600  # the last ones waited, and have no answer
+    assert ttft.p50_ms == pytest.approx(500)
+    assert one.stopped
+    assert one.goodput_rps == three.goodput_rps == 0
+    assert one.output_tokens_per_s == three.output_tokens_per_s > 0
+    (alone,), (among,) = one.judgements, three.judgements
+    assert alone.samples == among.samples == ttft.samples
+    assert alone.share_over == pytest.approx(among.share_over)
+    assert alone.share_over_lower is not None
+    assert among.share_over_lower is not None
+    assert among.share_over_lower < alone.share_over_lower
+
+
+def test_windows_that_were_not_stopped_are_never_made_up() -> None:
+    whole = curves(steady(600, [20.0]))
+    assert measure([whole], [TTFT], 1.0, 0.95, windows=3) == measure([whole], [TTFT], 1.0, 0.95)
+
+
+def test_a_stopped_replay_is_stored_exactly() -> None:
+    cut = curves(at(steady(60, [500.0]), 3_000))
+    back = from_bytes(to_bytes(cut))
+    assert back.stopped
+    for metric in Metric:
+        for ours, theirs in (
+            (cut.by_metric[metric].values, back.by_metric[metric].values),
+            (cut.by_metric[metric].starts, back.by_metric[metric].starts),
+        ):
+            assert ours.tolist() == theirs.tolist()
 
 
 @settings(deadline=None, max_examples=60)
@@ -85,23 +138,82 @@ def test_what_was_stopped_would_have_been_missed(
 ) -> None:
     """The whole replay, with nothing perfect about its rest, is missed as well."""
     whole, target = steady(400, ttfts), parse_target(text)
-    now_ms = 40_000 * part
-    if out_of_reach(at(whole, now_ms), round(now_ms * MS), target, 0.95):
-        found = judge([curves(whole)], target, 0.95)
-        assert found.share_over is not None
-        assert found.share_over > target.allowed_share
-        assert found.verdict is not Verdict.MET
+    if reason(at(whole, 40_000 * part), target) is not None:
+        assert judge([curves(whole)], target, 0.95).verdict is Verdict.MISSED
 
 
-def queue(load: float, seed: int, n: int = 600) -> Traces:
-    """One server, a request every 100 ms on average, each served in 100 ms times the load."""
+def queue(load: float, seed: int, n: int = 600, burst: float = 1.0) -> Traces:
+    """One server, a request every 100 ms on average, each served in 100 ms times the load; in a
+    fifth of the time they come `burst` times as fast."""
     rng = np.random.default_rng(seed)
-    arrivals = np.cumsum(rng.exponential(100, n))
-    free, requests = 0.0, []
-    for arrival, service in zip(arrivals, rng.exponential(100 * load, n), strict=True):
-        free = max(free, arrival) + service
-        requests.append(Req(arrival, [free]))
-    return traces(requests, 0, float(arrivals[-1]))
+    arrival = free = 0.0
+    requests = []
+    while arrival < n * 100:
+        in_burst = arrival // 4_000 % 5 == 0
+        arrival += rng.exponential(100) / (burst if in_burst else 1.0)
+        free = max(free, arrival) + rng.exponential(100 * load)
+        requests.append(Req(arrival, [free, free + 20 * load]))
+    return traces(requests, 0, n * 100.0)
+
+
+@dataclass(frozen=True)
+class Pool:
+    """What the early stop makes of three windows, and what they are as a whole."""
+
+    stopped: tuple[StopReason, ...]
+    cut: Verdict
+    whole: Verdict
+
+
+def pool(load: float, burst: float, target: Target, seed: int) -> Pool:
+    windows = [queue(load, 3 * seed + i, n=120, burst=burst) for i in range(3)]
+    played, reasons = list[Curves](), list[StopReason]()
+    for window in windows:
+        question = Question((target,), 0.95, 3, None, tuple(played))
+        so_far = known_at(window, window.window_end_ns + question.patience_ns)
+        found = question.stop(so_far)
+        stop = found.reason if found else None
+        played.append(curves(so_far if stop else window))
+        reasons += [stop] if stop else []
+        if stop is StopReason.OUT_OF_REACH:
+            break
+    cut = measure(played, [target], 1.0, 0.95, windows=3).verdict
+    return Pool(tuple(reasons), cut, judge(list(map(curves, windows)), target, 0.95).verdict)
+
+
+NEAR = [
+    (load, burst, f"ttft:p95<={limit}ms")
+    for load, burst, limit in (
+        (0.6, 1.0, 300),
+        (0.6, 3.0, 1_500),
+        (0.8, 1.0, 600),
+        (0.8, 3.0, 4_000),
+        (0.9, 1.0, 1_500),
+        (1.0, 1.0, 1_500),
+        (1.1, 1.0, 2_000),
+        (1.4, 1.0, 4_000),
+    )
+]
+
+
+@pytest.mark.parametrize(("load", "burst", "text"), NEAR)
+def test_a_stop_never_changes_what_the_whole_windows_say(
+    load: float, burst: float, text: str
+) -> None:
+    """Near the limit, where some pools are missed and others are not."""
+    pools = [pool(load, burst, parse_target(text), seed) for seed in range(40)]
+    for each in pools:
+        assert each.cut is each.whole
+        if StopReason.OUT_OF_REACH in each.stopped:
+            assert each.whole is Verdict.MISSED
+
+
+def test_stops_do_spare_load_near_the_limit() -> None:
+    found = [pool(1.0, 1.0, parse_target("ttft:p95<=800ms"), seed) for seed in range(40)]
+    reasons = [set(each.stopped) for each in found]
+    assert sum(StopReason.OUT_OF_REACH in each for each in reasons) >= 10
+    assert any(StopReason.NOT_STATIONARY in each for each in reasons)
+    assert not all(reasons)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -115,3 +227,15 @@ def test_within_the_limit_nothing_is_stopped() -> None:
     behind = queue(1.6, 1)
     assert not not_stationary(at(behind, 40_000), 40_000 * MS, 10**6 * MS, 0.99)
     assert not not_stationary(at(behind, 3_000), 3_000 * MS, 1 * MS, 0.99)  # too few to tell
+
+
+def test_a_stop_says_which_of_the_two_it_is() -> None:
+    behind = at(queue(1.6, 1), 60_000)
+    far = Question((parse_target("ttft:p50<=9s"),), 0.95, 12).stop(behind)
+    assert far is None or far.reason is StopReason.NOT_STATIONARY
+    hopeless = Question((TTFT,), 0.95, 1).stop(at(steady(600, [500.0]), 59_000))
+    assert str(hopeless) == ("out_of_reach: ttft:p95<=100ms is missed whatever is still to come")
+    rising = Question((parse_target("ttft:p95<=5s"),), 0.95, 3).stop(behind)
+    assert str(rising) == (
+        "not_stationary: requests in flight and TTFT keep rising, beyond ttft:p95<=5s"
+    )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from advisor.replay.client import replay
 from advisor.terms.job import Api
 from advisor.terms.profile import PlannedRequest
-from advisor.terms.traces import Traces
+from advisor.terms.traces import Look, Traces
 
 BLOCK_TOKENS = 8
 _ids = itertools.count(1)
@@ -26,9 +26,11 @@ async def play(
     request_timeout_s: float = 20.0,
     stall_timeout_s: float = 20.0,
     window_start_ms: int = 0,
+    window_end_ms: int = 10_000,
     alive: Callable[[], bool] = lambda: True,
     on_progress: Callable[[float], None] | None = None,
     api: Api = Api.COMPLETIONS,
+    look: Look | None = None,
 ) -> Traces:
     return await replay(
         requests,
@@ -37,12 +39,13 @@ async def play(
         block_tokens=BLOCK_TOKENS,
         vocab_size=500,
         window_start_ns=window_start_ms * 1_000_000,
-        window_end_ns=10_000_000_000,
+        window_end_ns=window_end_ms * 1_000_000,
         request_timeout_s=request_timeout_s,
         stall_timeout_s=stall_timeout_s,
         alive=alive,
         on_progress=on_progress,
         api=api,
+        look=look,
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from advisor.replay.audit import judge_replay
+from advisor.replay.audit import gates_line, judge_replay
 from advisor.terms.outcome import ReplayOutcome
 from advisor.terms.target import parse_target
 from advisor.terms.traces import MISSING, ClientAudit, RequestStatus, Traces
@@ -219,3 +219,10 @@ async def test_a_stalled_event_loop_holds_up_no_send() -> None:
         seen = await play(server.url, *plan)
         await stalled
     assert (seen.sent_ns - seen.planned_ns).max() < 190_000_000
+
+
+def test_the_gates_can_be_told_before_anything_is_measured() -> None:
+    texts = ("ttft:p95<=2s", "e2e:p95<=1s", "itl:p99<=300ms", "ttft:p99<=0.6x", "errors<=1%")
+    said = gates_line([parse_target(text) for text in texts])
+    assert "than: sends 20 ms, stamps 30 ms; or than 10% of the way" in said
+    assert gates_line([parse_target("ttft:p99<=0.6x")]).endswith("later at p99 than 10 ms")

@@ -69,12 +69,19 @@ def test_a_target_between_the_two_proves_the_gain_at_the_load(world: World) -> N
 def test_a_multiple_that_was_cut_short_is_left_out(world: World) -> None:
     job, scored = world.ledger.job(world.job.id), dict(world.ledger.scored(world.job.id))
     trial = next(t for t in world.trials if t.setting.get(SEQS) == 16)
-    top = trial.result.measurements[-1].multiple
-    cut = [one for one in scored[trial.number] if one.multiple != top]
-    cut += [one for one in scored[trial.number] if one.multiple == top][:1]
+    cut = [one for one in scored[trial.number] if one.multiple != 2.0]
+    cut += [one for one in scored[trial.number] if one.multiple == 2.0][:1]
     again = judged_again(job, world.trials, {**scored, trial.number: cut}, TARGETS)[1]
     kept = [m.multiple for m in again[trial.number].result.measurements]
-    assert kept == [m.multiple for m in trial.result.measurements[:-1]]
+    assert kept == [m.multiple for m in trial.result.measurements if m.multiple != 2.0]
+
+
+def test_what_was_stopped_early_is_missed_and_shows_what_it_saw(world: World) -> None:
+    stopped = [m for t in world.trials for m in t.result.measurements if m.stopped]
+    assert stopped
+    assert {m.verdict for m in stopped} == {Verdict.MISSED}
+    assert {m.replays for m in stopped} <= {1, 2}
+    assert all(j.verdict is not Verdict.MET for m in stopped for j in m.judgements)
 
 
 def test_what_is_over_and_what_was_searched(world: World) -> None:

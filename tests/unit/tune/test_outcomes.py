@@ -242,7 +242,7 @@ def test_a_change_of_precision_is_not_advised_unasked_and_that_is_said() -> None
     advice = world.run()
     assert advice.outcome is AdviceOutcome.KEEP_CURRENT
     assert all(setting.get("quantization") is None for setting in world.bench.launched[5:])
-    assert advice.reasons[-2] == (
+    assert advice.reasons[-3] == (
         "Not eligible: 2 trials change the precision of weights or KV cache, and so the answers "
         "(best: trial 3, headroom >= 3). --accept-precision-change lets them be advised; check "
         "their quality first."

@@ -9,6 +9,7 @@ import pytest
 from advisor.terms.advice import Advice, AdviceOutcome
 from advisor.terms.job import JobSpec, Phase, Trial
 from advisor.terms.outcome import TrialState
+from advisor.terms.target import Verdict
 from tests.contract.scripted_bench import Dials, Script
 from tests.unit.tune.jobs import BASELINE, World, by_seqs, seqs, spec_with
 
@@ -144,3 +145,15 @@ def test_time_spent_before_a_restart_counts_and_confirmation_does_not() -> None:
     confirming = [n for n, (deed, _) in enumerate(calm.deeds) if deed == "spend"]
     world = World(by_seqs({16: Dials(carries=2)}), spec, tap=Killer(confirming[2]))
     assert run_to_the_end(world) == expected
+
+
+@pytest.mark.parametrize("at", range(8, 40, 4))
+def test_what_was_stopped_early_stays_so(at: int) -> None:
+    spec = spec_with(*RELATIVE, launches=3, rounds=1, multiples=(1.0, 3.0), sampler="random")
+    script = by_seqs({BASELINE: Dials(1000)}, Dials(400))
+    calm, world = World(script, spec), World(script, spec, tap=Killer(at))
+    expected = calm.run()
+    assert_same_end(world, run_to_the_end(world), calm, expected)
+    stopped = [m for t in world.of(Phase.SEARCH) for m in t.result.measurements if m.stopped]
+    assert {(m.multiple, m.verdict) for m in stopped} == {(3.0, Verdict.MISSED)}
+    assert any("stopped early" in reason for reason in expected.reasons)
