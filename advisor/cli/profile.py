@@ -145,9 +145,7 @@ def arrivals(
     ] = None,
     no_pauses: Annotated[
         bool,
-        typer.Option(
-            "--no-pauses", help="Let turns come at their timestamps, as the simulator needs it."
-        ),
+        typer.Option("--no-pauses", help="Let turns come at their timestamps."),
     ] = False,
     out: Out = None,
     force: Force = False,

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.profile.schedule import check
-from advisor.terms.load import Load
+from advisor.terms.load import Load, Turns
 from advisor.terms.profile import Plan, Profile
 from advisor.terms.traces import Int64
 
@@ -22,6 +22,8 @@ class Columns:
     output_length: Int64
     #: int64[n], the first row of its session, its own without one
     session_start: Int64
+    #: int64[n], ns from the end of the session's answer before, -1 where none was recorded
+    pause_ns: Int64
     #: int64[n+1] and int64[m]: numbers of the prefixes that a row's hash ids name
     id_offsets: Int64
     ids: Int64
@@ -50,6 +52,7 @@ class Columns:
                     for row, each in enumerate(requests)
                 ]
             ),
+            pause_ns=_column([-1 if r.pause_ns is None else r.pause_ns for r in requests]),
             id_offsets=np.concatenate((_column([0]), np.cumsum(_column(counts)))),
             ids=_column(ids),
             num_ids=len(chain),
@@ -109,6 +112,7 @@ class Columns:
         places = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], counts)
         ids = self.ids[places] + np.repeat((passes - passes.min(initial=0)) * self.num_ids, counts)
         known, ids = np.unique(ids, return_inverse=True)
+        session = self.session_start[rows] + (passes - passes.min(initial=0)) * len(self.pause_ns)
         return Load(
             at_ns=at_ns,
             input_length=self.input_length[rows],
@@ -118,6 +122,7 @@ class Columns:
             ids=ids,
             num_ids=len(known),
             block_tokens=self.block_tokens,
+            turns=Turns.of(session, self.pause_ns[rows]),
         )
 
 

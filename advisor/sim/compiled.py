@@ -47,11 +47,12 @@ def _memory(load: Load, served: Served, limits: Limits, cost: CostModel) -> Int6
     num_keys = load.num_ids * -(-load.block_tokens // limits.block_size)
     lengths = {
         at.REQUESTS: len(rows) * at.REQUEST_WIDTH,
-        at.REQUESTS_END: 0,
         at.IDS: len(load.ids),
         at.KEYS: 2 * num_keys,
         at.TABLES: int(most.sum()),
         at.EVENTS: int(load.output_length[rows].sum()),
+        at.ARRIVED: len(rows),
+        at.PENDING: len(rows),
         at.BLANKS: num_blocks - 1,
         at.PREEMPTED: len(rows),
         at.QUEUE: limits.max_num_seqs,
@@ -90,7 +91,7 @@ def _fill_scalars(m: Int64, load: Load, limits: Limits, cost: CostModel) -> None
     )
     m[at.COST : at.COST_END] = cost.as_integers()
     m[at.BLANK] = limits.num_blocks - 1
-    m[at.ADMITTED] = m[at.JOINED] = m[at.REQUESTS]
+    m[at.ADMITTED] = m[at.JOINED] = m[at.ARRIVED]
 
 
 def _fill_blocks(m: Int64, start: int) -> None:
@@ -106,7 +107,8 @@ def _fill_requests(m: Int64, load: Load, served: Served, most: Int64, size: int)
     rows = served.rows
     prompt, output = load.input_length[rows], load.output_length[rows]
     id_start, id_end = load.id_offsets[:-1][rows], load.id_offsets[1:][rows]
-    records = m[m[at.REQUESTS] : m[at.REQUESTS_END]].reshape(len(rows), at.REQUEST_WIDTH)
+    places = m[at.REQUESTS] + at.REQUEST_WIDTH * np.arange(len(rows))
+    records = m[m[at.REQUESTS] : m[at.IDS]].reshape(len(rows), at.REQUEST_WIDTH)
     table, event = _starts(most), m[at.EVENTS] + _starts(output)
     records[:, at.ARRIVAL] = served.arrival_ns
     records[:, at.OUTSTANDING] = prompt
@@ -120,6 +122,11 @@ def _fill_requests(m: Int64, load: Load, served: Served, most: Int64, size: int)
     )
     records[:, at.ID_START] = id_start
     records[:, at.OWN] = at.OWN_KEYS + table
+    waits = served.before >= 0
+    records[served.before[waits], at.FOLLOWER] = places[waits]
+    known = places[~waits][np.argsort(served.arrival_ns[~waits], kind="stable")][::-1]
+    m[m[at.PENDING] :][: len(known)] = known
+    m[at.PENDING_END] = m[at.PENDING] + len(known)
 
 
 def _starts(lengths: Int64) -> Int64:

@@ -26,6 +26,7 @@ from advisor.sim.kernel_state import (
     ENDS,
     EVENT,
     EVENT_END,
+    FOLLOWER,
     FRESH,
     IDLE,
     JOINED,
@@ -35,11 +36,11 @@ from advisor.sim.kernel_state import (
     NUM_PREEMPTED,
     NUM_RUNNING,
     OUTSTANDING,
+    PENDING,
+    PENDING_END,
     PREEMPTED,
     PREEMPTIONS,
     QUEUE,
-    REQUEST_WIDTH,
-    REQUESTS_END,
     ROOM,
     SEQS,
     STEP_CONTEXT,
@@ -213,9 +214,39 @@ def _complete(m: Int64, slot: int) -> None:
         if event + 1 == m[i + EVENT_END]:
             release(m, i)
             ended = True
+            follower = m[i + FOLLOWER]
+            if follower:
+                m[follower + ARRIVAL] += at_ns
+                _await(m, follower)
     if ended:
         m[NUM_RUNNING] = _keep(m, m[QUEUE], m[NUM_RUNNING])
         m[NUM_PREEMPTED] = _keep(m, m[PREEMPTED], m[NUM_PREEMPTED])
+
+
+@compiled
+def _await(m: Int64, i: int) -> None:
+    """Its arrival is known now; equal ones keep the order of the load."""
+    place = m[PENDING_END]
+    m[PENDING_END] = place + 1
+    while place > m[PENDING]:
+        sooner = m[place - 1]
+        if (m[sooner + ARRIVAL], sooner) > (m[i + ARRIVAL], i):
+            break
+        m[place] = sooner
+        place -= 1
+    m[place] = i
+
+
+@compiled
+def _join(m: Int64, clock: int) -> None:
+    """Who has arrived by now waits to be admitted."""
+    while m[PENDING_END] > m[PENDING]:
+        i = m[m[PENDING_END] - 1]
+        if m[i + ARRIVAL] > clock:
+            return
+        m[PENDING_END] -= 1
+        m[m[JOINED]] = i
+        m[JOINED] += 1
 
 
 @compiled
@@ -249,12 +280,11 @@ def play(m: Int64, source: int) -> Int64:
     """To the end of the last request; the log, one row a step, or none if it is out of date."""
     if source != SOURCE:
         return np.empty((0, 0), dtype=np.int64)
-    end, depth = m[REQUESTS_END], m[DEPTH]
+    depth = m[DEPTH]
     log = np.empty((1024, LOG_WIDTH), dtype=np.int64)
     clock = free_ns = steps = completed = 0
     while True:
-        while m[JOINED] < end and m[m[JOINED] + ARRIVAL] <= clock:
-            m[JOINED] += REQUEST_WIDTH
+        _join(m, clock)
         if steps - completed < depth and m[NUM_RUNNING] + num_waiting(m):
             if _schedule(m, steps % depth):
                 free_ns = start(m, steps, max(clock, free_ns))
@@ -263,9 +293,9 @@ def play(m: Int64, source: int) -> Int64:
                 if steps - completed < depth:
                     continue
         elif steps == completed:
-            if m[JOINED] == end:
+            if m[PENDING_END] == m[PENDING]:
                 return log[:steps]
-            clock = m[m[JOINED] + ARRIVAL]
+            clock = m[m[m[PENDING_END] - 1] + ARRIVAL]
             continue
         clock = max(clock, m[m[ENDS] + completed % depth])
         _complete(m, completed % depth)

@@ -18,7 +18,6 @@ from advisor.sim.kernel_state import (
     QUERIES,
     QUEUE,
     REFERENCES,
-    REQUEST_WIDTH,
     SEQS,
     SHARED,
     SIZE,
@@ -33,7 +32,7 @@ from advisor.terms.traces import Int64
 @compiled
 def num_waiting(m: Int64) -> int:
     """Preempted requests and new ones."""
-    return m[NUM_PREEMPTED] + (m[JOINED] - m[ADMITTED]) // REQUEST_WIDTH
+    return m[NUM_PREEMPTED] + m[JOINED] - m[ADMITTED]
 
 
 @compiled
@@ -63,7 +62,7 @@ def admissible(m: Int64, budget: int) -> tuple[int, int]:
     if m[NUM_PREEMPTED]:
         i = m[m[PREEMPTED] + m[NUM_PREEMPTED] - 1]
     elif m[ADMITTED] < m[JOINED]:
-        i = m[ADMITTED]
+        i = m[m[ADMITTED]]
     else:
         return -1, 0
     size, tokens = m[SIZE], m[i + OUTSTANDING]
@@ -93,6 +92,6 @@ def admit(m: Int64, i: int, hits: int) -> None:
     if m[NUM_PREEMPTED]:
         m[NUM_PREEMPTED] -= 1
     else:
-        m[ADMITTED] += REQUEST_WIDTH
+        m[ADMITTED] += 1
     m[m[QUEUE] + m[NUM_RUNNING]] = i
     m[NUM_RUNNING] += 1

@@ -24,16 +24,19 @@ _F = TypeVar("_F", bound=Callable[..., Any])
  HOST_FS, HOST_SEQUENCE_FS, DEPTH, EMIT_NS, COST_END) = range(COST, COST + 14)  # fmt: skip
 
 # Counters: free blocks without and with content; requests running, preempted and waiting; what
-# vLLM exports. The next request to be admitted for the first time, and the next to arrive.
-(BLANK, IDLE, NUM_RUNNING, NUM_PREEMPTED, PREEMPTIONS, QUERIES, HITS, ADMITTED,
- JOINED) = range(COST_END, COST_END + 9)  # fmt: skip
+# vLLM exports. Places in ARRIVED: the next request to be admitted for the first time, and where
+# the next to arrive goes. Where PENDING ends.
+(BLANK, IDLE, NUM_RUNNING, NUM_PREEMPTED, PREEMPTIONS, QUERIES, HITS, ADMITTED, JOINED,
+ PENDING_END) = range(COST_END, COST_END + 10)  # fmt: skip
 
-# Where parts of `m` begin: records of requests in order of arrival, and their end; ids; for each
-# key of an id the block that serves and its latest copy; block tables; times of tokens. Stacks:
-# blank blocks; preempted requests, the next to be admitted last. Running requests in order of
-# admission. By batch in flight: who gets a token from it (SEQS places each), how many, its end.
-(REQUESTS, REQUESTS_END, IDS, KEYS, TABLES, EVENTS, BLANKS, PREEMPTED, QUEUE, EMITTING,
- NUM_EMITTING, ENDS, WEIGHTS_FS, FACTORS, NULL) = range(JOINED + 1, JOINED + 16)  # fmt: skip
+# Where parts of `m` begin: records of requests; ids; for each key of an id the block that serves
+# and its latest copy; block tables; times of tokens. Requests in order of arrival. Stacks: those
+# whose arrival is known and to come, the next one last; blank blocks; preempted requests, the next
+# to be admitted last. Running requests in order of admission. By batch in flight: who gets a token
+# from it (SEQS places each), how many, its end.
+(REQUESTS, IDS, KEYS, TABLES, EVENTS, ARRIVED, PENDING, BLANKS, PREEMPTED, QUEUE, EMITTING,
+ NUM_EMITTING, ENDS, WEIGHTS_FS, FACTORS,
+ NULL) = range(PENDING_END + 1, PENDING_END + 17)  # fmt: skip
 
 # A block. Idle ones are linked in a ring over NULL, which also stands for none: from the one
 # longest idle (its NEWER) to the latest (its OLDER). Blocks with one key are linked from the one
@@ -47,9 +50,10 @@ HEADER = NULL + BLOCK_WIDTH
 # once its last token is on its way. LEFT: output tokens not on their way yet. ROOM: what its last
 # block can still take. FRESH: 1 until its first token is on its way. Content of its first SHARED
 # blocks has keys by its ids, of block j behind them OWN + j. TABLE and TABLE_END hold its blocks;
-# EVENT is where its next token's time goes, EVENT_END where they end.
+# EVENT is where its next token's time goes, EVENT_END where they end. FOLLOWER is the turn that
+# waits for its answer, or 0: until then that one's ARRIVAL counts from the answer's end.
 (ARRIVAL, OUTSTANDING, COMPUTED, LEFT, ROOM, FRESH, EVENT, EVENT_END, TABLE, TABLE_END, SHARED,
- ID_START, OWN, TIMES_PREEMPTED, REQUEST_WIDTH) = range(15)  # fmt: skip
+ ID_START, OWN, TIMES_PREEMPTED, FOLLOWER, REQUEST_WIDTH) = range(16)  # fmt: skip
 
 
 def compiled(function: _F) -> _F:

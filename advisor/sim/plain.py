@@ -2,6 +2,7 @@
 
 from collections import deque
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 
 import numpy as np
 
@@ -36,7 +37,14 @@ class _Replay:
     scheduler: Scheduler
     cost: CostModel
     log: list[tuple[int, ...]] = field(default_factory=list)
+    #: by served request
     events: list[list[int]] = field(default_factory=list)
+    #: by index in the scheduler, which served request it is
+    joined: list[int] = field(default_factory=list)
+    #: (arrival, served request) of those whose arrival is known and to come, a heap
+    pending: list[tuple[int, int]] = field(default_factory=list)
+    #: served request -> the turn that waits for its answer
+    followers: dict[int, int] = field(default_factory=dict)
     now_ns: int = 0
     #: when the device can start another step
     free_ns: int = 0
@@ -47,26 +55,36 @@ class _Replay:
         """As vLLM's engine core loops: schedule while fewer batches are in flight than may be,
         then wait for the oldest.
         """
-        scheduler, arrivals = self.scheduler, self.served.arrival_ns.tolist()
+        scheduler, pending = self.scheduler, self.pending
+        for i, (arrival_ns, before) in enumerate(self._arrivals()):
+            self.events.append([])
+            if before < 0:
+                heappush(pending, (arrival_ns, i))
+            else:
+                self.followers[before] = i
         while True:
-            while len(self.events) < len(arrivals) and arrivals[len(self.events)] <= self.now_ns:
-                self._join()
+            while pending and pending[0][0] <= self.now_ns:
+                self._join(heappop(pending)[1])
             if len(self.in_flight) < self.cost.depth and (scheduler.running or scheduler.waiting):
                 if self._schedule() and len(self.in_flight) < self.cost.depth:
                     continue
             elif not self.in_flight:
-                if len(self.events) == len(arrivals):
+                if not pending:
                     return
-                self.now_ns = arrivals[len(self.events)]
+                self.now_ns = pending[0][0]
                 continue
             self._complete()
 
-    def _join(self) -> None:
-        load, row = self.load, self.served.rows[len(self.events)]
+    def _arrivals(self) -> list[tuple[int, int]]:
+        served = self.served
+        return list(zip(served.arrival_ns.tolist(), served.before.tolist(), strict=True))
+
+    def _join(self, i: int) -> None:
+        load, row = self.load, self.served.rows[i]
         ids = load.ids[load.id_offsets[row] : load.id_offsets[row + 1]].tolist()
         prompt, output = int(load.input_length[row]), int(load.output_length[row])
         self.scheduler.add(prompt, output, ids, load.block_tokens)
-        self.events.append([])
+        self.joined.append(i)
 
     def _schedule(self) -> bool:
         """Put a batch into flight; False when there is nothing to compute."""
@@ -101,5 +119,12 @@ class _Replay:
         """Wait for the oldest batch and hand out its tokens."""
         end_ns, batch = self.in_flight.popleft()
         self.now_ns = max(self.now_ns, end_ns)
-        for index in self.scheduler.complete(batch)[0]:
-            self.events[index].append(end_ns + self.cost.emit_ns)
+        received_ns = end_ns + self.cost.emit_ns
+        emitted, finished = self.scheduler.complete(batch)
+        for index in emitted:
+            self.events[self.joined[index]].append(received_ns)
+        for index in finished:
+            follower = self.followers.get(self.joined[index])
+            if follower is not None:
+                arrival_ns = received_ns + int(self.served.arrival_ns[follower])
+                heappush(self.pending, (arrival_ns, follower))

@@ -7,7 +7,7 @@ import numpy as np
 from advisor.sim import plain
 from advisor.sim.config import EngineConfig
 from advisor.sim.cost import CostModel
-from advisor.sim.played import Played, Served
+from advisor.sim.played import Played, Served, resolved
 from advisor.sim.scheduler import Scheduler
 from advisor.sim.steps import Limits
 from advisor.sim.timeline import Timeline
@@ -44,10 +44,12 @@ def simulate(
     `seed` numbers the launch: two launches of one setting differ by a small common factor of all
     step times and by the noise of each. `cost` replaces the model of the configuration, as when
     it was calibrated. A request whose prompt and output exceed max_model_len fails at once, as
-    HTTP 400. `compiled=False` is plain Python; the result is the same.
+    HTTP 400. A turn that waits for an answer is planned for the end of its pause.
+    `compiled=False` is plain Python; the result is the same.
     """
     cost = cost or CostModel.of(config, seed)
     limits = Limits.of(config)
+    load = resolved(load, config.max_model_len)
     served = Served.of(load, config.max_model_len, cost.ingest_ns)
     played = _play(load, served, limits, cost, compiled)
     timeline = Timeline.of(played.log, limits.num_blocks - 1)
@@ -79,9 +81,14 @@ def _traces(load: Load, served: Served, tokens_ns: Int64, window_ns: tuple[int, 
     ok = counts > 0
     end = load.at_ns.copy()
     end[ok] = events[offsets[1:][ok] - 1]
+    planned = load.at_ns.copy()
+    if load.turns is not None:
+        waited = load.turns.before >= 0
+        planned[waited] = end[load.turns.before[waited]] + load.turns.pause_ns[waited]
+        end[~ok] = planned[~ok]
     return Traces(
-        planned_ns=load.at_ns,
-        sent_ns=load.at_ns.copy(),
+        planned_ns=planned,
+        sent_ns=planned.copy(),
         end_ns=end,
         status=np.where(ok, RequestStatus.OK, RequestStatus.HTTP).astype(np.uint8),
         counted=load.counted,

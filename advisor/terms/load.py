@@ -11,6 +11,29 @@ from advisor.terms.traces import Int64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Turns:
+    """Which requests wait for the answer to another: the turn before in one conversation."""
+
+    #: int64[n], the row that each waits for, always an earlier one; -1: it comes at its time
+    before: Int64
+    #: int64[n], from the end of that answer to this turn
+    pause_ns: Int64
+
+    @classmethod
+    def of(cls, session: Int64, pause_ns: Int64) -> "Turns | None":
+        """From int64[n] numbers of sessions, and pauses, -1 for none; None if nobody waits.
+
+        A turn with a pause waits for its session's row before it. The first one waits for none.
+        """
+        order = np.argsort(session, kind="stable")
+        follows = session[order[1:]] == session[order[:-1]]
+        before = np.full(len(session), -1, dtype=np.int64)
+        before[order[1:][follows]] = order[:-1][follows]
+        before[pause_ns < 0] = -1
+        return cls(before, np.where(before < 0, 0, pause_ns)) if (before >= 0).any() else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Load:
     """n planned requests, in any order; times in ns after the start of the replay."""
 
@@ -28,6 +51,8 @@ class Load:
     ids: Int64
     num_ids: int
     block_tokens: int
+    #: None: every request comes at its time
+    turns: Turns | None = None
 
     def __len__(self) -> int:
         return len(self.at_ns)
@@ -37,6 +62,7 @@ class Load:
         """Requests as columns, their ids numbered afresh."""
         counts = [len(each.block_ids) for each in requests]
         known: dict[int, int] = {}
+        sessions: dict[object, int] = {}
         ids = [known.setdefault(id_, len(known)) for each in requests for id_ in each.block_ids]
 
         def column(values: list[int]) -> Int64:
@@ -51,4 +77,11 @@ class Load:
             ids=column(ids),
             num_ids=len(known),
             block_tokens=block_tokens,
+            turns=Turns.of(
+                # Rows without a session are one each.
+                column(
+                    [sessions.setdefault(r.session_id or i, i) for i, r in enumerate(requests)]
+                ),
+                column([-1 if r.pause_ns is None else r.pause_ns for r in requests]),
+            ),
         )

@@ -10,7 +10,6 @@ from advisor.bench.engines import engine_of
 from advisor.bench.live import LiveBench
 from advisor.bench.simulated import SimBench
 from advisor.profile.load import load_profile
-from advisor.profile.reshape import has_pauses
 from advisor.replay.audit import TEXT_DRIFT_SHARE
 from advisor.search.objective import excesses_at
 from advisor.search.searcher import OptunaSearcher
@@ -19,7 +18,7 @@ from advisor.search.spacefile import parse_space
 from advisor.sim.config import resolve
 from advisor.sim.hardware import Hardware
 from advisor.sim.models import model
-from advisor.terms.errors import FlagError, InputError, LaunchFailed, ProfileError
+from advisor.terms.errors import FlagError, InputError, LaunchFailed
 from advisor.terms.flags import FlagValue, parse_flags
 from advisor.terms.job import Api, JobSpec
 from advisor.terms.outcome import Reason
@@ -82,7 +81,6 @@ def prepare(spec: JobSpec) -> Prepared:
 
 def _bench(spec: JobSpec, profile: Profile, fixed: Mapping[str, FlagValue], space: Space) -> Bench:
     if spec.engine == "sim":
-        _refuse_pauses(profile, spec.profile_path)
         # an unknown one is an error before anything starts
         for name in {spec.model, *(v.model for v in space.variants if v.model)}:
             model(name)
@@ -91,15 +89,6 @@ def _bench(spec: JobSpec, profile: Profile, fixed: Mapping[str, FlagValue], spac
     flags = (*(("baseline", name) for name in fixed), *(("space", name) for name in searched))
     engine = engine_of(spec, log_dir())
     return LiveBench(profile, engine, spec.model, flags, api=spec.api, load=spec.load)
-
-
-def _refuse_pauses(profile: Profile, path: str) -> None:
-    if has_pauses(profile):
-        raise ProfileError(
-            f"profile {profile.name}: it has turns with a pause, and the simulator waits for no "
-            "answer; expected one without, as made by `advisor profile arrivals "
-            f"{path} --no-pauses`"
-        )
 
 
 def _check_fit(spec: JobSpec, profile: Profile, asked: FlagValue | None) -> None:

@@ -41,10 +41,6 @@ def prepare_files(folder: Path) -> None:
     (folder / "malformed.jsonl").write_text(ROW + '{"timestamp": 5, "input_length": "x"}\n')
     (folder / "negative.jsonl").write_text(ROW.replace("100", "-100"))
     (folder / "twice.jsonl").write_text(ROW.replace("{", '{"timestamp": 5, '))
-    (folder / "paused.jsonl").write_text(
-        ROW.replace("}", ', "session_id": "a"}')
-        + ROW.replace("}", ', "session_id": "a", "pause": 1}')
-    )
     (folder / "typo.toml").write_text("[knobs.max_num_batched_tokns]\nvalues = [512, 2048]\n")
     (folder / "broken.toml").write_text("[knobs\n")
     (folder / "novalid.toml").write_text(
@@ -101,7 +97,6 @@ PROFILES = (
         target="ttft:p99<=60ms",
     ),
     recommend("too few requests", "target ttft:p90<=60ms", "150", profile="sparse.jsonl"),
-    recommend("pauses for the simulator", "profile paused", "--no-pauses", profile="paused.jsonl"),
     recommend(
         "does not fit the context as text",
         "max_model_len is 1600",

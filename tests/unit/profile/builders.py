@@ -56,5 +56,7 @@ def profiles(draw: st.DrawFn, max_requests: int = 40) -> Profile:
             st.one_of(st.just([]), st.lists(st.integers(0, 2), min_size=blocks, max_size=blocks))
         )
         session = draw(st.sampled_from([None, "a", "b", "c", "d"]))
-        requests.append(Request(now, tokens, draw(st.integers(1, 99)), tuple(ids), session))
+        pause = None if session is None else draw(st.none() | st.integers(0, 2 * S))
+        output = draw(st.integers(1, 99))
+        requests.append(Request(now, tokens, output, tuple(ids), session, pause))
     return profile_of(requests, block_tokens)

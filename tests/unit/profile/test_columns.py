@@ -18,6 +18,10 @@ def test_columns_plan_what_schedule_plans(case: tuple[Profile, Plan]) -> None:
     profile, plan_ = case
     planned = schedule(profile, plan_)
     load, expected = Columns.of(profile).load(plan_), Load.of(planned, profile.block_tokens)
+    assert (load.turns is None) == (expected.turns is None)
+    if load.turns is not None and expected.turns is not None:
+        np.testing.assert_array_equal(load.turns.before, expected.turns.before)
+        np.testing.assert_array_equal(load.turns.pause_ns, expected.turns.pause_ns)
     for name in ("at_ns", "input_length", "output_length", "counted"):
         np.testing.assert_array_equal(getattr(load, name), getattr(expected, name), name)
     # Prompts with ids share among each other what they shall, and the others nothing.
