@@ -13,6 +13,7 @@ _LINE = re.compile(
     r"Iteration\((?P<index>\d+)\): (?P<cr>\d+) context requests, (?P<ct>\d+) context tokens, "
     r"(?P<gr>\d+) generation requests, (?P<gt>\d+) generation tokens, "
     r"iteration elapsed time: (?P<ms>[0-9.]+) ms"
+    r"(?:.*?KV cache usage: (?P<used>[0-9.]+)%)?"
 )
 
 
@@ -26,6 +27,18 @@ class LoggedStep:
     generation_requests: int
     generation_tokens: int
     elapsed_ns: int
+    #: share of the blocks held after the step, 0..1, as rounded in the log to 0.001
+    kv_cache_usage: float | None = None
+
+    @property
+    def counts(self) -> tuple[int, int, int, int]:
+        """Requests and tokens in context, requests and tokens in generation."""
+        return (
+            self.context_requests,
+            self.context_tokens,
+            self.generation_requests,
+            self.generation_tokens,
+        )
 
 
 def parse_iterations(lines: Iterable[str]) -> Iterator[LoggedStep]:
@@ -57,6 +70,7 @@ def parse_iterations(lines: Iterable[str]) -> Iterator[LoggedStep]:
             generation_requests=int(found["gr"]),
             generation_tokens=int(found["gt"]),
             elapsed_ns=round(float(found["ms"]) * 1e6),
+            kv_cache_usage=None if found["used"] is None else float(found["used"]) / 100,
         )
         if step.context_requests + step.generation_requests:
             yield step

@@ -14,10 +14,10 @@ from advisor.terms.traces import Int64
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """A step that came out otherwise: context requests and tokens, generation requests."""
+    """A step that came out otherwise: requests and tokens in context, then in generation."""
 
     logged: LoggedStep
-    modelled: tuple[int, int, int]
+    modelled: tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,6 +29,11 @@ class Relived:
     steps: int
     #: int64[steps, 6]: sequences, tokens, context_tokens, prefill_pairs, prefills, elapsed_ns
     composition: Int64
+    #: int64[steps], blocks held when the step was over
+    held_blocks: Int64
+    #: int64[requests that arrived], the step before which each did
+    arrived: Int64
+    preemptions: int
     prefix_queries: int
     prefix_hits: int
 
@@ -41,32 +46,37 @@ def relive(load: Load, limits: Limits, logged: Sequence[LoggedStep]) -> Relived:
     """
     scheduler = Scheduler(limits)
     rows: list[tuple[int, ...]] = []
+    held: list[int] = []
+    arrived: list[int] = []
     mismatch = None
-    joined = 0
     for step in logged:
         open_prompts = sum(
             scheduler.tokens[i] == scheduler.prompt[i]
             for i in (*scheduler.running, *scheduler.waiting)
         )
-        for _ in range(min(step.context_requests - open_prompts, len(load) - joined)):
-            _join(scheduler, load, joined)
-            joined += 1
+        for _ in range(min(step.context_requests - open_prompts, len(load) - len(arrived))):
+            _join(scheduler, load, len(arrived))
+            arrived.append(len(rows))
         batch = scheduler.schedule()
         modelled = (
             batch.prompt_requests,
             batch.prompt_tokens,
             batch.sequences - batch.prompt_requests,
+            batch.total_tokens - batch.prompt_tokens,
         )
-        wanted = (step.context_requests, step.context_tokens, step.generation_requests)
-        if modelled != wanted:
+        if modelled != step.counts:
             mismatch = Mismatch(step, modelled)
             break
         rows.append(_composition(batch, step.elapsed_ns))
         scheduler.complete(batch)
+        held.append(scheduler.pool.num_usable - scheduler.pool.num_free)
     return Relived(
         mismatch=mismatch,
         steps=len(rows),
         composition=np.array(rows, dtype=np.int64).reshape(-1, 6),
+        held_blocks=np.array(held, dtype=np.int64),
+        arrived=np.array(arrived, dtype=np.int64),
+        preemptions=scheduler.preemptions,
         prefix_queries=scheduler.prefix_queries,
         prefix_hits=scheduler.prefix_hits,
     )
