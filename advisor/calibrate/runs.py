@@ -50,14 +50,19 @@ class Run:
     def of_traces(
         cls, traces: Traces, load: Load, config: EngineConfig, outcome: ReplayOutcome
     ) -> "Run":
-        """What a client saw. Raises InputError for a replay that was void."""
+        """What a client saw. Raises InputError for a replay that was void.
+
+        Turns that waited for an answer are asked for when they really were: what the fit makes of
+        earlier answers moves none of them.
+        """
         if outcome not in _USABLE:
             usable = ", ".join(sorted(_USABLE))
             raise InputError(f"calibration: replay outcome is {outcome}; expected one of {usable}")
         used = (traces.status == RequestStatus.OK) & (np.diff(traces.event_offsets) > 0)
         first = np.zeros(len(load), dtype=np.int64)
         first[used] = traces.event_ns[traces.event_offsets[:-1][used]]
-        return cls(config, load, first, traces.end_ns, used, at_engine=False)
+        asked = replace(load, at_ns=traces.planned_ns, turns=None)
+        return cls(config, asked, first, traces.end_ns, used, at_engine=False)
 
     def cost(self, constants: Constants) -> CostModel:
         """The launch as modelled, without noise."""

@@ -12,6 +12,7 @@ from advisor.sim import EngineConfig, simulate
 from advisor.terms.errors import InputError
 from advisor.terms.load import Load
 from advisor.terms.outcome import ReplayOutcome
+from advisor.terms.profile import PlannedRequest
 from advisor.terms.traces import RequestStatus, Traces
 from tests.unit.sim.loads import SECOND, engine, poisson
 
@@ -23,15 +24,15 @@ def setting() -> EngineConfig:
     return engine("rtx-4090", max_model_len=4096, max_num_batched_tokens=1024)
 
 
-def played(config: EngineConfig, constants: Constants) -> Traces:
-    empty = Run(config, LOAD, LOAD.at_ns, LOAD.at_ns, LOAD.at_ns >= 0, at_engine=False)
+def played(config: EngineConfig, constants: Constants, load: Load = LOAD) -> Traces:
+    empty = Run(config, load, load.at_ns, load.at_ns, load.at_ns >= 0, at_engine=False)
     return simulate(
-        LOAD, config, window_start_ns=0, window_end_ns=SECOND, cost=empty.cost(constants)
+        load, config, window_start_ns=0, window_end_ns=SECOND, cost=empty.cost(constants)
     ).traces
 
 
-def recorded(config: EngineConfig, constants: Constants = TRUE) -> Run:
-    return Run.of_traces(played(config, constants), LOAD, config, ReplayOutcome.VALID)
+def recorded(config: EngineConfig, constants: Constants = TRUE, load: Load = LOAD) -> Run:
+    return Run.of_traces(played(config, constants, load), load, config, ReplayOutcome.VALID)
 
 
 def test_a_fit_predicts_another_setting_better_than_data_sheets_do() -> None:
@@ -47,6 +48,19 @@ def test_a_fit_predicts_another_setting_better_than_data_sheets_do() -> None:
     assert error[1] < 0.03
     assert error[1] < before[1] / 3
     assert error[0] < before[0]
+
+
+def test_turns_that_waited_count_from_when_they_were_asked_for() -> None:
+    requests = [
+        PlannedRequest(i * SECOND, 400, 40, (), True, str(i % 10), None if i < 10 else SECOND)
+        for i in range(40)
+    ]
+    load, config = Load.of(requests, 512), setting()
+    run = recorded(config, load=load)
+    assert (run.load.at_ns != load.at_ns).any()
+    ttft, tpot = run.errors(TRUE)
+    assert np.abs(ttft).max() < 1e-9
+    assert np.abs(tpot).max() < 1e-9
 
 
 def test_what_the_runs_do_not_show_stays_as_it_was_and_is_uncertain() -> None:
