@@ -99,7 +99,7 @@ def encode_traces(traces: Traces) -> bytes:
     parts = [_HEADER_LENGTH.pack(len(header)), header]
     for (name, dtype, delta), length in _columns(requests, events):
         parts.append(_encode_column(name, getattr(traces, name), np.dtype(dtype), delta, length))
-    return bytes([TRACES_VERSION]) + zlib.compress(b"".join(parts), level=6)
+    return bytes([TRACES_VERSION]) + zlib.compress(b"".join(parts), level=3)
 
 
 def decode_traces(data: bytes) -> Traces:
