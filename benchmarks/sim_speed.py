@@ -4,13 +4,17 @@
 
 prints one JSON object. Without Azure's public conversation trace (columns TIMESTAMP,
 ContextTokens, GeneratedTokens) at the given place a load of the same rate and mean lengths is
-drawn; `azure_source` says which.
+drawn; `azure_source` says which. `recommend` is a whole job over the default Space by the command
+line, its profile rehearsed for the first time; `cpu_s` is what it would take on an idle core.
 """
 
 import csv
 import json
 import os
+import resource
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from datetime import datetime
@@ -66,6 +70,31 @@ def best_s(run: Callable[[], SimRun], times: int = 5) -> tuple[float, int]:
     return min(spent), len(played.timeline)
 
 
+def recommend(launches: int = 100) -> dict[str, float]:
+    """A search over so many settings, with headroom for each, and its confirmation."""
+    with tempfile.TemporaryDirectory() as folder:
+        words = [
+            *("recommend", "--engine", "sim", "--json", "--launches", str(launches)),
+            *("--model", "llama-3.1-8b", "--hardware", "h100-sxm"),
+            *("--profile", "chat-and-documents", "--db", f"sqlite:///{folder}/ledger.db"),
+            *("--target", "ttft:p95<=1000ms", "--target", "itl:p99<=40ms"),
+        ]
+        argv = [sys.executable, "-P", "-c", "from advisor.cli import main; main()", *words]
+        environment = {**os.environ, "XDG_CACHE_HOME": folder}
+        environment["PYTHONPATH"] = str(Path(__file__).parents[1])
+        start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+        ended = subprocess.run(argv, env=environment, stdout=subprocess.PIPE, check=False)
+        spent_s = time.perf_counter() - start
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    found = json.loads(ended.stdout)
+    return {
+        "settings": found["launches"]["search"],
+        "replays": found["replays"],
+        "seconds": round(spent_s, 1),
+        "cpu_s": round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 1),
+    }
+
+
 def main() -> None:
     path = Path(sys.argv[1]) if len(sys.argv) > 1 else _AZURE
     config = resolve(
@@ -99,6 +128,7 @@ def main() -> None:
                 "azure_steps": azure_steps,
                 "step_ns_by_running": {n: round(rates[n] * 1e9) for n in batches},
                 "four_times_as_long_ratio": round(long_s / long_steps / rates[64], 2),
+                "recommend": recommend(),
                 "load_average": os.getloadavg()[0],
             }
         )
