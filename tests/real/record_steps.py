@@ -62,7 +62,7 @@ def crowd() -> tuple[PlannedRequest, ...]:
     No two are equal: a real server would give them equal answers and share the blocks of these.
     """
     rng = random.Random(5)
-    drawn = []
+    drawn: list[PlannedRequest] = []
     for family in range(1, 31):
         for blocks in rng.sample((1, 2, 3, 4), 3):
             ids = tuple(family * 1_000 + block for block in range(blocks))

@@ -35,7 +35,7 @@ def test_every_setting_was_recorded() -> None:
         for each in launches
     }
     assert kinds >= {(tokens, on) for tokens in (128, 512, 2048) for on in (True, False)}
-    assert any(each.preemptions for each in launches)
+    assert max(each.preemptions for each in launches) > 50
     assert any(each.limits().long_prefill_token_threshold for each in launches)
     assert any(not each.limits().enable_chunked_prefill for each in launches)
 
