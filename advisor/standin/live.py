@@ -1,6 +1,7 @@
 """The simulator's scheduler stepped in real time, with one open stream for each request."""
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 
 from advisor.sim import EngineConfig
@@ -99,36 +100,52 @@ class LiveEngine:
         """Step until cancelled."""
         try:
             while True:
-                self._work.clear()
                 await self._work.wait()
+                self._work.clear()
                 await self._drain()
         finally:
             self.is_dead = True
 
     async def _drain(self) -> None:
-        """Step until nothing is left; each step ends at its own moment, without drift."""
+        """Step until nothing is left, as `sim.plain` does in virtual time.
+
+        With asynchronous scheduling the next batch is chosen while one runs. Each step ends at
+        its own moment, without drift.
+        """
         loop = asyncio.get_running_loop()
-        due = loop.time()
-        while self._has_work():
-            batch = self.scheduler.schedule()
-            due += self._step_s(batch)
-            await asyncio.sleep(max(0.0, due - loop.time()))
-            emitted, finished = self.scheduler.complete(batch)
-            self._deliver(emitted, finished)
+        # the end of the step before, and when the device can start another
+        now = free = loop.time()
+        in_flight: deque[tuple[float, Batch]] = deque()
+        while True:
+            if len(in_flight) < self._cost.depth and self._has_work():
+                batch = self.scheduler.schedule()
+                if batch.requests:
+                    start = max(now, free)
+                    busy_s, cycle_s = self._step_s(batch)
+                    free = start + cycle_s
+                    in_flight.append((start + busy_s, batch))
+                    if len(in_flight) < self._cost.depth:
+                        continue
+            if not in_flight:
+                return
+            now, batch = in_flight.popleft()
+            await asyncio.sleep(max(0.0, now - loop.time()))
+            self._deliver(*self.scheduler.complete(batch))
 
     def _has_work(self) -> bool:
         able = not (self.is_dead or self.is_halted)
         return able and bool(self.scheduler.running or self.scheduler.waiting)
 
-    def _step_s(self, batch: Batch) -> float:
+    def _step_s(self, batch: Batch) -> tuple[float, float]:
+        """How long it computes, and until the next can start; in seconds of the clock."""
         busy_ns = self._cost.step_ns(batch, self._steps)
         self._steps += 1
-        cycle_s = self._cost.cycle_ns(busy_ns, batch.sequences) / _NS_PER_S / self._speed
-        return cycle_s * self.slowness
+        unit = _NS_PER_S * self._speed / self.slowness
+        return busy_ns / unit, self._cost.cycle_ns(busy_ns, batch.sequences) / unit
 
     def _deliver(self, emitted: list[int], finished: list[int]) -> None:
         for index in emitted:
-            first = self.scheduler.tokens[index] == self.scheduler.prompt[index] + 1
+            first = self.scheduler.emitted[index] == 1
             self.prompt_tokens += self.scheduler.prompt[index] if first else 0
             self._streams[index].pending += 1
             self._streams[index].changed.set()

@@ -3,11 +3,16 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing, suppress
+from dataclasses import replace
 
+import pytest
 import pytest_asyncio
 
-from advisor.sim import hardware, resolve
+from advisor.sim import hardware, resolve, simulate
+from advisor.sim.steps import Batch
 from advisor.standin.live import LiveEngine, prefix_ids
+from advisor.terms.load import Load
+from advisor.terms.profile import PlannedRequest
 from advisor.terms.setting import Setting
 
 
@@ -64,6 +69,47 @@ async def test_equal_prompts_hit_the_prefix_cache(engine: LiveEngine) -> None:
     for _ in range(2):
         await consume(engine, [7] * 100, 2)
     assert engine.scheduler.prefix_hits == 96
+
+
+@pytest.mark.parametrize("asynchronous", [True, False])
+async def test_steps_are_those_of_the_simulator_in_virtual_time(
+    engine: LiveEngine, monkeypatch: pytest.MonkeyPatch, asynchronous: bool
+) -> None:
+    live = LiveEngine(replace(engine.config, async_scheduling=asynchronous), 500.0, 0)
+    chosen, most = list[tuple[int, int, int]](), 0
+    schedule, complete = live.scheduler.schedule, live.scheduler.complete
+    under_way = list[Batch]()
+
+    def noting() -> Batch:
+        nonlocal most
+        batch = schedule()
+        if batch.requests:
+            chosen.append((batch.sequences, batch.total_tokens, batch.context_tokens))
+            under_way.append(batch)
+            most = max(most, len(under_way))
+        return batch
+
+    def ending(batch: Batch) -> tuple[list[int], list[int]]:
+        assert batch is under_way.pop(0)
+        return complete(batch)
+
+    monkeypatch.setattr(live.scheduler, "schedule", noting)
+    monkeypatch.setattr(live.scheduler, "complete", ending)
+    asked = [(3000 + i, 5 + 3 * i) for i in range(7)]
+    waiting = [asyncio.create_task(consume(live, [i] * p, o)) for i, (p, o) in enumerate(asked)]
+    # All are there before its first step.
+    async with asyncio.timeout(30):
+        while len(live.scheduler.waiting) < len(asked):  # noqa: ASYNC110 - it has no event
+            await asyncio.sleep(0)
+    steps = asyncio.create_task(live.run())
+    await asyncio.gather(*waiting)
+    steps.cancel()
+    requests = [PlannedRequest(0, p, o, (), True) for p, o in asked]
+    run = simulate(Load.of(requests, 16), live.config, window_start_ns=0, window_end_ns=1)
+    t = run.timeline
+    columns = (t.sequences, t.tokens, t.context_tokens)
+    assert chosen == list(zip(*(each.tolist() for each in columns), strict=True))
+    assert most == (2 if asynchronous else 1)
 
 
 def test_prefix_ids_name_all_that_comes_before() -> None:
