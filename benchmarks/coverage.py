@@ -243,7 +243,7 @@ def _pct(hits: Sequence[bool]) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seed", type=int, default=1, help="another one makes other recordings")
-    parser.add_argument("--windows", type=int, default=150, help="replays of each row")
+    parser.add_argument("--windows", type=int, default=115, help="replays of each row")
     parser.add_argument("--kind", action="append", choices=KINDS, help="only these")
     asked = parser.parse_args()
     began, base = time.monotonic(), asked.seed * 1_000_003
