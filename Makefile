@@ -19,7 +19,7 @@ $(READY): requirements/dev.lock pyproject.toml
 setup: $(READY) ## make .venv with the locked dependencies
 
 demo: $(READY) ## recommend a setting on the simulator, no GPU needed
-	@mkdir -p .demo
+	@rm -rf .demo && mkdir .demo
 	$(BIN)/advisor recommend --engine sim --model llama-3.1-8b --hardware h100-sxm \
 	  --profile profiles/chat-and-documents.jsonl \
 	  --target 'ttft:p95<=1000ms' --target 'itl:p99<=40ms' --db sqlite:///.demo/advisor.db
