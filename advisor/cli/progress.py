@@ -11,13 +11,16 @@ from advisor.terms.setting import Setting
 
 
 class StderrWatch:
-    """One line per step; on a terminal the current replay is shown in place below them."""
+    """One line per step; on a terminal the current replay is shown in place below them.
 
-    def __init__(self, console: Console) -> None:
+    `baseline`: as it ran, where the job that goes on has measured it already.
+    """
+
+    def __init__(self, console: Console, baseline: Setting | None = None) -> None:
         self._console = console
         self._status = console.status("starting") if console.is_terminal else None
         self._started_s = time.monotonic()
-        self._baseline: Setting | None = None
+        self._baseline = baseline
         self._planned = 0
         self._closed_here = 0
         self._doing = ""

@@ -16,6 +16,7 @@ from advisor.cli.tables import print_advice, stdout_console, trials_table
 from advisor.store.ledger import SqlLedger
 from advisor.terms.advice import Advice
 from advisor.terms.job import Job
+from advisor.tune.case import baseline_of
 from advisor.wiring.asked import Asked
 from advisor.wiring.prepare import Prepared, prepare
 from advisor.wiring.rehearsed import rehearsed
@@ -60,7 +61,9 @@ def _run(
     as_json_: bool,
     report: str | None,
 ) -> int:
-    watch = StderrWatch(Console(stderr=True, highlight=False, soft_wrap=True))
+    measured = baseline_of(ledger.trials(job.id))
+    baseline = None if measured is None else measured.setting
+    watch = StderrWatch(Console(stderr=True, highlight=False, soft_wrap=True), baseline)
     try:
         watch.job_opened(job, prepared.most_launches)
         advice = asyncio.run(run(prepared, job, ledger, watch))

@@ -74,14 +74,16 @@ def assert_as_undisturbed(advisor: Advisor, undisturbed: Finished) -> None:
 
 def go_on(advisor: Advisor, undisturbed: Finished, before: list[Row]) -> None:
     """Resume to the end, and compare all there is."""
-    assert_same_advice(advisor.on_db(*resume(advisor), "--json"), advisor, undisturbed)
+    ended = advisor.on_db(*resume(advisor), "--json")
+    assert "search: current setting" not in ended.err
+    assert_same_advice(ended, advisor, undisturbed)
     assert_nothing_lost(before, rows(advisor.db))
     assert_as_undisturbed(advisor, undisturbed)
 
 
-@pytest.mark.parametrize("number", [pytest.param(0, marks=pytest.mark.slow), 6])
+@pytest.mark.parametrize("number", [pytest.param(0, marks=pytest.mark.slow), 2, 6])
 def test_killed_in_a_trial(advisor: Advisor, finished: Finished, number: int) -> None:
-    """In the baseline's, and in the confirmation."""
+    """In the baseline's, in the search, and in the confirmation."""
     process = start(advisor, *SMALL_JOB)
     assert await_trial(process, advisor.db, number)
     kill(process)
