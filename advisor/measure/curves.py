@@ -3,6 +3,7 @@
 They hold every sample, so any later limit or percentile is judged exactly as from the traces.
 """
 
+import math
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -71,6 +72,13 @@ class Curve:
         first = zlib.decompressobj().decompress(self.owners, size) if size else b""
         return np.bincount(np.frombuffer(first, kind), minlength=len(self.own))
 
+    def by_request(self) -> Float64:
+        """float64[requests], ns, of a metric with one sample for each request."""
+        falling = np.sort(np.repeat(self.values, np.diff(self.starts)))[::-1]
+        found = np.empty(len(self.own))
+        found[np.frombuffer(zlib.decompress(self.owners), owner_type(len(self.own)))] = falling
+        return found
+
     def unseen(self) -> "Curve":
         """As many samples in the same places, none of them seen."""
         totals = self.totals
@@ -106,6 +114,16 @@ class Curves:
     def ended(self) -> NDArray[np.bool_]:
         """bool[requests], False where an early stop gave the request up."""
         return self.by_metric[Metric.ERRORS].exceeding(-np.inf) > 0
+
+    def known_below(self, metric: Metric) -> float:
+        """The least latency, ns, that a given-up request had waited for something still to come;
+        +inf where there is none. Whether such a one lies over a longer limit is not known."""
+        if not self.stopped or metric not in (Metric.TTFT, Metric.E2E):
+            return math.inf  # what other metrics miss by an early stop is -inf in them
+        waited, given_up = self.by_metric[Metric.E2E].by_request(), ~self.ended
+        # no earlier than the stop itself: no first token came
+        open_ = given_up & (self.by_metric[metric].by_request() == waited)
+        return float(waited[open_].min(initial=math.inf))
 
     def unseen(self) -> "Curves":
         """What a replay like this one has to say before its first event."""
@@ -205,6 +223,8 @@ class Pool:
     totals: Int64
     #: int64[blocks], which replay each block belongs to
     replay: Int64
+    #: ns, see `Curves.known_below`: how much lies over a longer limit is not known
+    known_below: float = math.inf
 
     def __len__(self) -> int:
         return int(self.starts[-1])
@@ -249,6 +269,7 @@ def pool(replays: Sequence[Curves], metric: Metric) -> Pool:
         starts=np.concatenate(([0], np.cumsum(counts))),
         totals=np.concatenate(totals),
         replay=np.repeat(np.arange(len(parts)), [len(total) for total in totals]),
+        known_below=min(replay.known_below(metric) for replay in replays),
     )
 
 

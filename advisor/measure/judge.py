@@ -23,8 +23,9 @@ def judge(
     MET when the upper bound of the share over the limit is at most the allowed share, MISSED when
     the lower bound is above it, else UNDECIDED; no samples decide nothing. A latency is met
     exactly when the upper bound of its percentile is within the limit. What an early stop kept
-    from being seen has no upper bound, and counts as perfect in the lower one. Raises ValueError
-    for a target that is still relative to a baseline, or no replay.
+    from being seen has no upper bound, and counts as perfect in the lower one; what waited still
+    has none beyond its wait. Raises ValueError for a target that is still relative to a baseline,
+    or no replay.
     """
     return judge_pool(pool(replays, target.metric), target, confidence, calibration)
 
@@ -81,14 +82,17 @@ def _latency_bounds(
     clumped = clumping(sample, target.allowed_share)
     test, stricter = clumped.test(confidence), clumped.test(margin.nominal or confidence)
     limit = target.limit_ns
-    # no fewer samples lie over it than over a looser limit, no more than over a tighter one
+    # no fewer samples lie over it than over a looser limit, no more than over a tighter one;
+    # of those over the longest limit that is known, no fewer than over one beyond
+    known = math.nextafter(sample.known_below, -math.inf)
     shares = ShareBounds(
         share=sample.share_over(limit),
         lower=test.bounds(margin.loose.at(limit)).lower,
-        upper=stricter.bounds(margin.tight.at(limit)).upper,
+        upper=stricter.bounds(min(margin.tight.at(limit), known)).upper,
     )
     lower = margin.lower(max(test.lower(), 0.0)) / 1e6
-    return shares, lower, margin.upper(stricter.upper()) / 1e6
+    upper = stricter.upper()
+    return shares, lower, math.inf if upper > known else margin.upper(upper) / 1e6
 
 
 def _error_bounds(sample: Pool, confidence: float) -> ShareBounds:

@@ -92,6 +92,42 @@ def test_a_stopped_replay_answers_a_looser_target_with_undecided() -> None:
         assert (found.upper, found.share_over_upper) == (np.inf, 1.0)
 
 
+def test_what_was_all_seen_before_a_stop_can_be_met_by_a_looser_limit() -> None:
+    """Every first token came; some requests were given up later."""
+    whole = steady(600, [500.0], tokens=400)
+    cut = at(whole, 60_500)
+    assert (cut.status == RequestStatus.STOPPED).any()
+    for limit, verdict in (("100ms", Verdict.MISSED), ("60s", Verdict.MET)):
+        asked = parse_target(f"ttft:p95<={limit}")
+        found, true = (judge([curves(each)], asked, 0.95) for each in (cut, whole))
+        assert found == true
+        assert found.verdict is verdict
+        assert found.upper is not None
+        assert found.upper < np.inf
+
+
+@pytest.mark.parametrize("limit", ["500ms", "1s", "20s", "100s", "1000s"])
+def test_what_still_waited_at_the_stop_is_not_met_by_a_looser_limit(limit: str) -> None:
+    """Every request was sent; the last sixth has no first token and waited 1 to 11 s."""
+    late = [Req(i * 100.0, [i * 100 + 20.0, 300_000.0]) for i in range(500)]
+    late += [Req(i * 100.0, [200_000.0, 300_000.0]) for i in range(500, 600)]
+    cut = curves(at(traces(late, 0, 60_000), 61_000))
+    for metric in ("ttft", "e2e"):
+        found = judge([cut], parse_target(f"{metric}:p95<={limit}"), 0.95)
+        assert found.verdict is not Verdict.MET
+        assert found.upper == np.inf
+
+
+def test_few_that_still_waited_leave_the_percentile_below_them() -> None:
+    few = [Req(i * 100.0, [i * 100 + 20.0]) for i in range(598)]
+    few += [Req(i * 100.0, [200_000.0]) for i in (598, 599)]
+    cut = curves(at(traces(few, 0, 60_000), 61_000))
+    for limit in ("100ms", "500s"):  # what a tighter limit meets, a looser one does
+        found = judge([cut], parse_target(f"ttft:p50<={limit}"), 0.95)
+        assert found.verdict is Verdict.MET
+        assert found.upper == 20
+
+
 def test_a_stopped_replay_tells_of_what_was_seen_and_makes_up_for_spared_windows() -> None:
     cut = curves(at(steady(600, [500.0]), 50_000))
     one = measure([cut], [TTFT], 1.0, 0.95)
