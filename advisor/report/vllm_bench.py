@@ -2,10 +2,11 @@
 
 Meanings are vLLM's own, so that the file can stand beside one of its own: latencies count from the
 real send time, percentiles are NumPy's linear ones over the completed requests, and the counted
-requests alone are in it. What vLLM would write as 0 for a request that failed is null.
+requests alone are in it. The duration runs from their first send to the last one's end. What vLLM
+would write as 0 for a request that failed is null.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +25,8 @@ def vllm_bench(exported: Exported, model: str, date: str) -> dict[str, Any]:
     traces = exported.traces
     requests = list(_requests(traces))
     done = [request for request in requests if request.ok]
-    seconds = (traces.window_end_ns - traces.window_start_ns) / 1e9
+    window_s = (traces.window_end_ns - traces.window_start_ns) / 1e9
+    seconds = _duration_s(requests)
     input_tokens = sum(request.prompt for request in done)
     output_tokens = sum(request.received for request in done)
     return {
@@ -36,16 +38,16 @@ def vllm_bench(exported: Exported, model: str, date: str) -> dict[str, Any]:
         "model_id": model,
         "tokenizer_id": model,
         "num_prompts": len(requests),
-        "request_rate": len(requests) / seconds,
+        "request_rate": len(requests) / window_s,
         "max_concurrency": None,
         "duration": seconds,
         "completed": len(done),
         "failed": len(requests) - len(done),
         "total_input_tokens": input_tokens,
         "total_output_tokens": output_tokens,
-        "request_throughput": len(done) / seconds,
-        "output_throughput": output_tokens / seconds,
-        "total_token_throughput": (input_tokens + output_tokens) / seconds,
+        "request_throughput": _rate(len(done), seconds),
+        "output_throughput": _rate(output_tokens, seconds),
+        "total_token_throughput": _rate(input_tokens + output_tokens, seconds),
         "input_lens": [request.prompt for request in requests],
         "output_lens": [request.received for request in requests],
         "ttfts": [request.ttft_s for request in requests],
@@ -71,6 +73,7 @@ class _Request:
     sent_s: float | None
     ttft_s: float | None
     latency_s: float | None
+    end_s: float | None
     itls_s: list[float]
 
     @property
@@ -95,8 +98,23 @@ def _requests(traces: Traces) -> Iterator[_Request]:
             sent_s=None if sent_ns == MISSING else sent_ns / 1e9,
             ttft_s=(int(events[0]) - sent_ns) / 1e9 if came else None,
             latency_s=(int(events[-1]) - sent_ns) / 1e9 if came else None,
+            end_s=None if traces.end_ns[row] == MISSING else int(traces.end_ns[row]) / 1e9,
             itls_s=(np.diff(events) / 1e9).tolist(),
         )
+
+
+def _duration_s(requests: Sequence[_Request]) -> float | None:
+    """From the first send to the last end, as vLLM waits for all, failed ones too.
+
+    The drain is in it, since what completes there is counted. None where nothing was sent.
+    """
+    sent = [each.sent_s for each in requests if each.sent_s is not None]
+    ends = [each.end_s for each in requests if each.sent_s is not None and each.end_s is not None]
+    return max(ends) - min(sent) if ends else None
+
+
+def _rate(count: int, seconds: float | None) -> float | None:
+    return count / seconds if seconds else None
 
 
 def _statistics(name: str, values_s: Iterable[float | None]) -> dict[str, float | None]:

@@ -104,10 +104,13 @@ def test_vllm_bench_has_that_tools_names_and_meanings() -> None:
         "num_prompts": 4,  # the lead-in is not counted
         "completed": 2,
         "failed": 2,
-        "duration": 1.0,
+        "duration": pytest.approx(0.258),  # from 102 ms, the first send, to the reset at 360
+        "request_rate": 4,  # over the window
         "total_input_tokens": 12 + 10,
         "total_output_tokens": 4 + 1,
-        "output_throughput": 5,
+        "request_throughput": pytest.approx(2 / 0.258),
+        "output_throughput": pytest.approx(5 / 0.258),
+        "total_token_throughput": pytest.approx(27 / 0.258),
         "input_lens": [12, 10, 10, 10],
         "output_lens": [4, 1, 2, 0],
         "errors": ["", "", "reset", "connect"],
@@ -120,9 +123,24 @@ def test_vllm_bench_has_that_tools_names_and_meanings() -> None:
     assert found["p99_itl_ms"] == pytest.approx(39.7)
 
 
+def test_an_overloaded_server_does_not_seem_to_carry_the_offered_load() -> None:
+    slow = traces([Req(i * 100, [4_000 + i * 400], sent=i * 100) for i in range(10)])
+    found = vllm_bench(Exported(0, "search", 0, "w", 1.0, "valid", slow), "m", "2026")
+    assert found["request_rate"] == 10
+    assert found["duration"] == pytest.approx(7.6)  # what completed in the drain counts its time
+    assert found["request_throughput"] == pytest.approx(10 / 7.6)
+
+
 def test_without_a_completed_request_there_are_no_statistics() -> None:
     nothing = traces([Req(10, status=RequestStatus.TIMEOUT, output=4, sent=10)])
     found = vllm_bench(Exported(0, "search", 0, "w", 1.0, "valid", nothing), "m", "2026")
     assert found["mean_ttft_ms"] is None
+    assert found["request_throughput"] is None  # it was over as it was sent
     assert found["p99_itl_ms"] is None
     json.dumps(found, allow_nan=False)
+
+
+def test_where_nothing_was_sent_there_is_no_duration() -> None:
+    never = traces([Req(10, status=RequestStatus.CONNECT, output=4, sent=MISSING / 1e6)])
+    found = vllm_bench(Exported(0, "search", 0, "w", 1.0, "valid", never), "m", "2026")
+    assert (found["duration"], found["output_throughput"]) == (None, None)
