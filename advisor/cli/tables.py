@@ -1,5 +1,6 @@
 """Trials and advice as a person reads them in a terminal."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -91,7 +92,7 @@ def _number(value: float | None, target: Target) -> str:
     if value is None:
         return "no data"
     if target.metric is Metric.ERRORS:
-        return f"{value:.2g} %"
+        return f"{value:.2g} %" if value < 10 else f"{value:.0f} %"
     return f"{value:.4g} ms" if value < 10_000 else f"{value / 1000:.4g} s"
 
 
@@ -154,6 +155,10 @@ def _bounded(measurement: Measurement | None, target: Target) -> str:
 
 
 def _range(judgement: Judgement) -> str:
-    target = judgement.target
-    low, high = (_number(value, target) for value in (judgement.lower, judgement.upper))
-    return f"{_number(judgement.estimate, target)} ({low} to {high})"
+    target, upper = judgement.target, judgement.upper
+    estimate, low = (_number(value, target) for value in (judgement.estimate, judgement.lower))
+    if upper is not None and math.isinf(upper):
+        if target.metric is not Metric.ERRORS:
+            return f"{estimate} ({low} or more)"
+        upper = 100.0  # without an upper bound, too, a share ends there
+    return f"{estimate} ({low} to {_number(upper, target)})"
