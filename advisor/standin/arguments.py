@@ -64,7 +64,7 @@ def parser() -> argparse.ArgumentParser:
         else:
             parse.add_argument(*words, dest=name, type=parse_value)
     parse.add_argument("--host", default="127.0.0.1")
-    parse.add_argument("--port", type=int, default=8000)
+    parse.add_argument("--port", type=_port, default=8000)
     parse.add_argument("--served-model-name", nargs="+")
     stand_in = parse.add_argument_group("the stand-in's own")
     stand_in.add_argument("--sim-hardware", choices=hardware_names(), default="h100-sxm")
@@ -114,6 +114,14 @@ def _faults(words: str) -> dict[Fault, str | None]:
         return parse_faults(words)
     except InputError as exc:
         raise argparse.ArgumentTypeError(str(exc)) from exc
+
+
+def _port(word: str) -> int:
+    """0 is a free one."""
+    number = int(word) if word.isascii() and word.isdigit() and len(word) <= len("65535") else -1
+    if not 0 <= number <= 65535:
+        raise argparse.ArgumentTypeError(f"{word!r} is not a port, 0 to 65535")
+    return number
 
 
 def _positive(word: str) -> float:

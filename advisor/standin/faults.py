@@ -213,6 +213,8 @@ def parse_faults(words: str) -> dict[Fault, str | None]:
     for word in words.split(","):
         name, colon, given = word.strip().partition(":")
         if name == NONE:
+            if colon:
+                raise InputError(f"fault {NONE}: {given!r} is not {Takes.NOTHING}")
             continue
         if name not in tuple(Fault):
             raise InputError(f"fault {name!r} is unknown; one of {NONE}, {', '.join(Fault)}")

@@ -150,6 +150,9 @@ def test_sigterm_ends_it_cleanly_with_a_stream_open() -> None:
             1,
             "(9) must be greater than or equal to max_num_seqs (10).",
         ),
+        (["--port", "99999"], 2, "argument --port: '99999' is not a port, 0 to 65535\n"),
+        (["--port", "-1"], 2, "argument --port: '-1' is not a port"),
+        (["--port", "http"], 2, "argument --port: 'http' is not a port"),
     ],
 )
 def test_refuses_what_vllm_refuses(words: list[str], status: int, text: str) -> None:

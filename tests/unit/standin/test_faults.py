@@ -40,6 +40,8 @@ def test_several_faults_at_once_and_none() -> None:
     [
         ("", "fault '' is unknown; one of none, invalid_setting"),
         ("crsh", "fault 'crsh' is unknown"),
+        ("none:4", "fault none: '4' is not nothing"),
+        ("none:", "fault none: '' is not nothing"),
         ("crash:", "fault crash: '' is not a whole number of at least 1"),
         ("crash:0", "fault crash: '0' is not a whole number"),
         ("crash:²", "fault crash: '²' is not a whole number"),
