@@ -6,6 +6,7 @@ from importlib import import_module
 
 import typer
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 from rich.console import Console
 
 from advisor.cli.options import Interrupted
@@ -119,13 +120,26 @@ def run(argv: list[str]) -> int:
     return code
 
 
+#: Why a word could not be read -> what would be.
+_EXPECTED = {"int_parsing": "a whole number", "float_parsing": "a number"}
+
+
 def _with_value(exc: typer.TyperException) -> str:
-    """Typer's text names the option, but not the value it could not read."""
+    """Typer's text names the option, but not the value it could not read, and words the rest as
+    the validator's."""
     cause = exc.__cause__
-    if not isinstance(cause, ValidationError):
+    if not isinstance(exc, typer.BadParameter) or not isinstance(cause, ValidationError):
         return exc.format_message()
-    values = ", ".join(repr(error["input"]) for error in cause.errors())
-    return f"{exc.format_message()} (got {values})"
+    name = exc.format_message().partition("'")[2].partition("'")[0]
+    return "; ".join(f"{name} is {_expected(error)}" for error in cause.errors())
+
+
+def _expected(error: ErrorDetails) -> str:
+    """The value, and what would do; a choice tells that itself."""
+    words = str(error.get("ctx", {}).get("error", error["msg"])).rstrip(".")
+    _, _, choices = words.partition(" is not one of ")
+    expected = f"one of {choices}" if choices else _EXPECTED.get(error["type"], words)
+    return f"{error['input']!r}; expected {expected}"
 
 
 def one_line(text: str) -> str:

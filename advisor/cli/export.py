@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from advisor.cli.jobs import JobArgument
-from advisor.cli.options import DbOption
+from advisor.cli.options import DbOption, ForceOption, refuse_existing
 from advisor.report.export import ExportFormat, write_parquet, write_text
 from advisor.terms.errors import InputError
 from advisor.wiring.stored import exported_replays, open_ledger
@@ -23,6 +23,7 @@ def export(
         Path | None,
         typer.Option(metavar="FILE", help="Where to write. Default: stdout; not for parquet."),
     ] = None,
+    force: ForceOption = False,
     db: DbOption = None,
 ) -> None:
     """Write every replay of a job, void ones too, for other programs.
@@ -39,6 +40,8 @@ def export(
         raise InputError(
             "out is missing; format parquet needs a file, e.g. --out requests.parquet"
         )
+    if out is not None:
+        refuse_existing(out, force=force)
     with open_ledger(db, create=False) as ledger:
         job = ledger.job(job_id)
         replays = exported_replays(ledger, job)

@@ -1,9 +1,12 @@
 """Options that several commands share."""
 
 import shlex
+from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from advisor.terms.errors import InputError
 
 DbOption = Annotated[
     str | None,
@@ -17,6 +20,14 @@ DbOption = Annotated[
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")
 ]
+
+ForceOption = Annotated[bool, typer.Option("--force", help="Replace files that are there.")]
+
+
+def refuse_existing(out: Path, *, force: bool) -> None:
+    """Raise InputError for what `--out` would replace; a pipe or a device is only written to."""
+    if not force and (out.is_file() or out.is_dir()):
+        raise InputError(f"--out {out}: it is there already; expected a new name or --force")
 
 
 def resume_command(job_id: str, db: str | None) -> str:

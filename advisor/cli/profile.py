@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from advisor.cli.options import ForceOption, refuse_existing
 from advisor.profile.importers import import_azure, import_mooncake
 from advisor.profile.inspect import ProfileFacts, Quantiles, inspect
 from advisor.profile.load import load_profile
@@ -39,7 +40,6 @@ Out = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="File to write; NAME.jsonl here when not given."),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace files that are there.")]
 
 
 @app.command("import")
@@ -50,7 +50,7 @@ def import_(
     seed: Annotated[
         int, typer.Option(metavar="N", help="Of times that are spread inside a coarse tick.")
     ] = 0,
-    force: Force = False,
+    force: ForceOption = False,
 ) -> None:
     """Make a profile of a public trace.
 
@@ -87,7 +87,7 @@ def window(
         float, typer.Option(metavar="S", help="Seconds after the first request, not included.")
     ],
     out: Out = None,
-    force: Force = False,
+    force: ForceOption = False,
 ) -> None:
     """Cut a part out of a profile.
 
@@ -106,7 +106,7 @@ def rescale_(
     ] = 1.0,
     output: Annotated[float, typer.Option(metavar="X", help="Factor on output lengths.")] = 1.0,
     out: Out = None,
-    force: Force = False,
+    force: ForceOption = False,
 ) -> None:
     """Make prompts and answers longer or shorter.
 
@@ -148,7 +148,7 @@ def arrivals(
         typer.Option("--no-pauses", help="Let turns come at their timestamps."),
     ] = False,
     out: Out = None,
-    force: Force = False,
+    force: ForceOption = False,
 ) -> None:
     """Give a profile's requests other arrivals; their lengths and shared blocks stay.
 
@@ -185,7 +185,7 @@ def synth(
             metavar="N", help="Another load of the same kind; the shipped one when not given."
         ),
     ] = None,
-    force: Force = False,
+    force: ForceOption = False,
 ) -> None:
     """Make a shipped profile again, or another of its kind.
 
@@ -201,10 +201,7 @@ def _write(
 ) -> None:
     path = out or Path(f"{profile.name}.jsonl")
     for target in (path, sidecar_path(path)):
-        if target.exists() and not force:
-            raise InputError(
-                f"--out {target}: it is there already; expected a new name or --force"
-            )
+        refuse_existing(target, force=force)
     written = write_profile(profile, path, tables)
     for reason, rows in written.dropped:
         typer.echo(f"dropped {rows} rows where {reason}", err=True)

@@ -38,7 +38,10 @@ def test_every_format_has_every_replay(finished: Finished, tmp_path: Path) -> No
     ("words", "named"),
     [
         (("--format", "parquet"), "out is missing; format parquet needs a file"),
-        (("--format", "xlsx"), "xlsx"),
+        (
+            ("--format", "xlsx"),
+            "--format is 'xlsx'; expected one of 'parquet', 'csv', 'jsonl', 'vllm-bench'\n",
+        ),
         (("--format", "csv", "--out", "no/such/folder/x.csv"), "out no/such/folder/x.csv"),
     ],
 )
@@ -46,6 +49,21 @@ def test_what_cannot_be_written_is_one_line(
     finished: Finished, words: tuple[str, ...], named: str
 ) -> None:
     refused(finished.advisor.on_db("export", finished.job, *words), named)
+
+
+def test_a_file_that_is_there_is_replaced_only_when_asked(
+    finished: Finished, tmp_path: Path
+) -> None:
+    written = tmp_path / "requests.csv"
+    written.write_text("mine")
+    words = ("export", finished.job, "--format", "csv", "--out", str(written))
+    refused(finished.advisor.on_db(*words), f"--out {written}", "there already", "--force")
+    assert written.read_text() == "mine"
+    assert finished.advisor.on_db(*words, "--force").code == 0
+    assert written.read_text().startswith("trial,")
+    written.unlink()
+    assert finished.advisor.on_db(*words).code == 0
+    assert written.exists()
 
 
 def test_an_unknown_job_is_named(finished: Finished) -> None:

@@ -30,3 +30,20 @@ def test_bad_input_is_one_line_and_leaves_nothing(
     before = snapshot(folder)
     refused(Ended(run(list(case.words)), *capsys.readouterr()), *case.named)
     assert snapshot(folder) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("export x --format xml", "--format is 'xml'; expected one of 'parquet', 'csv', "),
+        ("profile import foo bar", "FORMAT is 'foo'; expected one of 'azure', 'mooncake'\n"),
+        ("recommend --launches 1.5", "--launches is '1.5'; expected a whole number\n"),
+        ("recommend --load ten", "--load is 'ten'; expected a number\n"),
+        ("recommend --nonsense 1", "No such option: --nonsense"),
+        ("export", "Missing argument 'JOB'"),
+    ],
+)
+def test_a_word_of_another_kind_is_told_in_our_words(
+    words: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refused(Ended(run(words.split()), *capsys.readouterr()), f"advisor: {said}")
