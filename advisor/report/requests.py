@@ -32,12 +32,14 @@ def columns(exported: Exported) -> dict[str, list[Any]]:
 
     Times are ms after the start of the replay, latencies count from the planned time as in every
     verdict. A request that failed has no latency; what it did receive is in the event columns.
+    One that an early stop gave up has the TTFT that it came to, as in every verdict, and no other.
     """
     traces = exported.traces
     n, received = len(traces), received_tokens(traces)
     first, last = _edges_ms(traces)
     planned = traces.planned_ns / 1e6
     ok = traces.status == RequestStatus.OK
+    begun = (ok | (traces.status == RequestStatus.STOPPED)) & (received > 0)
     paced = ok & (received > 1)
     pace = (last - first) / np.maximum(received - 1, 1)
     return {
@@ -57,7 +59,7 @@ def columns(exported: Exported) -> dict[str, list[Any]]:
         "prompt_tokens": _known(traces.prompt_tokens),
         "output_tokens": traces.output_tokens.tolist(),
         "received_tokens": received.tolist(),
-        "ttft_ms": _where(ok & (received > 0), first - planned),
+        "ttft_ms": _where(begun, first - planned),
         "tpot_ms": _where(paced, pace),
         "e2e_ms": _where(ok & (received > 0), last - planned),
         "event_ms": [events.tolist() for events in _split(traces, traces.event_ns / 1e6)],

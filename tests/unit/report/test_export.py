@@ -4,17 +4,20 @@ import csv
 import io
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
+from advisor.measure.definitions import samples
 from advisor.report.export import ExportFormat, write_parquet, write_text
 from advisor.report.requests import EVENT_COLUMNS, Exported, columns
 from advisor.report.vllm_bench import vllm_bench
 from advisor.terms.errors import InputError
 from advisor.terms.job import EngineInfo, Job
+from advisor.terms.target import Metric
 from advisor.terms.traces import MISSING, RequestStatus
 from tests.unit.measure.make import Req, traces
 from tests.unit.tune.jobs import SPEC
@@ -63,6 +66,22 @@ def test_a_row_says_what_happened_and_what_did_not() -> None:
     assert table["output_tokens"] == [2, 4, 1, 9, 5]
     assert table["event_ms"][3] == [350, 360]  # what a failed request did receive
     assert table["event_tokens"] == [[1, 1], [1, 2, 1], [1], [1, 1], []]
+
+
+def test_a_request_given_up_keeps_the_ttft_that_the_verdict_uses() -> None:
+    """One with tokens, one that still waited, one that was never sent."""
+    stopped = RequestStatus.STOPPED
+    cut = traces(
+        [
+            Req(100, [150, 160], status=stopped, output=9, sent=102),
+            Req(200, status=stopped, output=9, sent=200),
+            Req(300, status=stopped, output=9, sent=MISSING / 1e6),
+        ]
+    )
+    table = columns(replace(REPLAY, traces=cut))
+    assert table["ttft_ms"] == [50, None, None]
+    assert table["ttft_ms"][0] * 1e6 == samples(Metric.TTFT, cut).values[0]
+    assert table["tpot_ms"] == table["e2e_ms"] == [None, None, None]
 
 
 def test_csv_has_one_head_and_leaves_missing_values_empty() -> None:
