@@ -15,8 +15,11 @@ from advisor.engine.process import ServerProcess, new_token
 from advisor.terms.errors import InputError
 
 _FLAG = re.compile(r"(?<![\w-])--[a-z][\w.-]*", re.ASCII)
-#: A help text with fewer flags is none of `vllm serve`'s.
-_FEWEST_FLAGS = 20
+#: A help text with fewer flags, or without the one that every version has, is none of
+#: `vllm serve`'s.
+_FEWEST_FLAGS, _ALWAYS = 20, "--max-num-seqs"
+#: `vllm --version` prints the bare number, the stand-in its name before it.
+_VERSION = re.compile(r"(vllm-sim )?\d", re.ASCII)
 
 
 def resolve_command(command: str | Sequence[str]) -> list[str]:
@@ -61,22 +64,32 @@ async def known_flags(
     timeout_s: float,
     cache: Path,
 ) -> frozenset[str] | None:
-    """The words `--like-this` in `command serve --help=all`; None when it does not tell.
+    """The words `--like-this` in `command serve --help=all`, or without `=all` for a release
+    that does not take it; None when it does not tell.
 
     Asking takes 20 s, so the answer is kept in the folder `cache`, by path, version and time of
-    the executable.
+    the executable. Raises InputError for a command that neither lists flags of `vllm serve` nor
+    has a version like vLLM's: many programs answer `--version`, and none of them would serve.
     """
     kept = cache / f"{_fingerprint(command, version)}.json"
     try:
         return frozenset(json.loads(kept.read_text(encoding="utf-8")))
     except (OSError, ValueError):
         pass  # not asked yet
-    code, printed = await _output([*command, "serve", "--help=all"], variables, timeout_s)
-    flags = frozenset(_FLAG.findall(printed))
-    if code != 0 or len(flags) < _FEWEST_FLAGS:
-        return None
-    _keep(kept, flags)
-    return flags
+    for word in ("--help=all", "--help"):
+        code, printed = await _output([*command, "serve", word], variables, timeout_s)
+        flags = frozenset(_FLAG.findall(printed))
+        if code == 0 and len(flags) >= _FEWEST_FLAGS and _ALWAYS in flags:
+            _keep(kept, flags)
+            return flags
+        if code is None:
+            break  # it would take as long once more
+    if not _VERSION.match(version):
+        raise InputError(
+            f"--vllm-command {shlex.join(command)!r}: it lists no flags of `vllm serve`, and "
+            f"`--version` says {version!r}; expected the vllm executable, on PATH or as a path"
+        )
+    return None
 
 
 def check_flags(names: Iterable[tuple[str, str]], known: frozenset[str], version: str) -> None:

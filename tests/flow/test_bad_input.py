@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.flow.bad_input import CASES, Case, prepare_files, snapshot
+from tests.flow.bad_input import CASES, Case, prepare_files, recommend, snapshot
 from tests.flow.command import Advisor, refused
 
 #: One of each door through which an error leaves the program.
@@ -22,6 +22,13 @@ def test_bad_input_is_one_line_and_leaves_nothing(case: Case, bad: Advisor) -> N
     before = snapshot(bad.home)
     refused(bad(*case.words), *case.named)
     assert snapshot(bad.home) == before
+
+
+def test_a_program_that_is_not_vllm_opens_no_job(bad: Advisor) -> None:
+    """Asked under the machine's lock, whose empty file stays: no case of those above."""
+    case = recommend("not vllm", engine="vllm", hardware=None, vllm_command="/bin/true")
+    refused(bad(*case.words), "--vllm-command '/bin/true'", "expected the vllm executable")
+    assert not (bad.home / "ledger.db").exists()
 
 
 @pytest.fixture(name="bad", scope="module")

@@ -61,3 +61,30 @@ async def test_a_command_without_a_list_knows_every_flag(code: str, tmp_path: Pa
     engine = VllmEngine([sys.executable, "-c", code], log_dir=tmp_path / "logs")
     await engine.check_flags([("baseline", "swap_space")], "1")
     assert not (tmp_path / "flags").exists()
+
+
+@pytest.mark.parametrize("name", ["true", "cat", "ls"])
+async def test_a_program_that_is_not_vllm_is_refused(name: str, tmp_path: Path) -> None:
+    engine = VllmEngine(name, log_dir=tmp_path / "logs")
+    with pytest.raises(InputError) as caught:
+        await engine.check_flags([], await engine.version())
+    said = str(caught.value)
+    assert said.startswith(f"--vllm-command '{engine.command[0]}': it lists no flags of `vllm")
+    assert "expected the vllm executable" in said
+    assert not (tmp_path / "flags").exists()
+
+
+async def test_a_release_without_help_all_lists_its_flags_too(tmp_path: Path) -> None:
+    script = tmp_path / "vllm"
+    script.write_text(
+        f'#!/bin/sh\n[ "$2" = --help ] || exit 2\nexec {FAKE[0]} {FAKE[1]} serve --help=all\n'
+    )
+    script.chmod(0o755)
+    known = await known_flags([str(script)], "0.8.5", {}, 60, tmp_path / "flags")
+    assert known is not None
+    assert "--max-num-seqs" in known
+
+
+async def test_the_stand_in_is_taken_even_where_it_lists_nothing(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "raise SystemExit(2)"]
+    assert await known_flags(command, "vllm-sim 0.1.0", {}, 60, tmp_path / "flags") is None
