@@ -143,18 +143,27 @@ def throttles(reasons: list[int]) -> tuple[str, ...]:
 def find_devices(gpus: str | None, environ: Mapping[str, str]) -> Devices:
     """The devices that a launch with CUDA_VISIBLE_DEVICES=`gpus` sees; all when that is None.
 
-    Raises InputError for one that is not here.
+    Raises InputError for one that is not here: a server would not see it, and its name would be
+    locked instead of what the server does use.
     """
     if fake := environ.get(FAKE_DEVICE_VARIABLE):
-        return FileDevices(Path(fake))
+        return _one_file(Path(fake), gpus)
     try:
         pynvml.nvmlInit()
         found = _all_devices()
     except pynvml.NVMLError:
-        return NoDevices()
+        found = []
     if gpus is None:
-        return NvmlDevices(dict(found))
+        return NvmlDevices(dict(found)) if found else NoDevices()
     return NvmlDevices(dict(_chosen(found, word) for word in gpus.split(",")))
+
+
+def _one_file(path: Path, gpus: str | None) -> Devices:
+    if gpus not in (None, "0"):
+        raise InputError(
+            f"gpu sets {gpus!r}: {path} stands for one GPU; expected 0, or leave it out"
+        )
+    return FileDevices(path)
 
 
 def _all_devices() -> list[tuple[str, Any]]:
@@ -172,6 +181,12 @@ def _chosen(found: list[tuple[str, Any]], word: str) -> tuple[str, Any]:
         if len(matching) == 1:
             return matching[0]
         with suppress(pynvml.NVMLError):
+            # without a driver this fails as well
             return word, pynvml.nvmlDeviceGetHandleByUUID(word)
-    known = ", ".join(f"{index} ({uuid})" for index, (uuid, _) in enumerate(found)) or "none"
+    if not found:
+        raise InputError(
+            f"gpu sets: there is no GPU {word!r} here; NVIDIA's driver (NVML) finds none on this "
+            "machine, so leave --gpu-sets out"
+        )
+    known = ", ".join(f"{index} ({uuid})" for index, (uuid, _) in enumerate(found))
     raise InputError(f"gpu sets: there is no GPU {word!r} here; there are: {known}")

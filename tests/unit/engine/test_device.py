@@ -82,10 +82,37 @@ def test_a_device_that_is_not_here_is_refused(word: str, monkeypatch: pytest.Mon
 
 def test_without_a_driver_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     Driver(monkeypatch, "nvmlInit")
-    devices = find_devices("0", {})
+    devices = find_devices(None, {})
     assert isinstance(devices, NoDevices)
     assert devices.names() == ()
     assert devices.read() == Reading(None, None, None, None, None)
+
+
+@pytest.mark.parametrize("word", ["0", "x", "GPU-aaaa-1", "0,1"])
+@pytest.mark.parametrize("silent", [("nvmlInit",), ("nvmlDeviceGetCount",)])
+def test_a_gpu_of_a_machine_without_any_is_refused(
+    word: str, silent: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Driver(monkeypatch, *silent)
+    first = word.partition(",")[0]
+    with pytest.raises(InputError, match=rf"no GPU '{first}' here;.*leave --gpu-sets out"):
+        find_devices(word, {})
+
+
+def test_a_machine_with_a_driver_and_no_gpu_locks_the_host(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Driver(monkeypatch)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetCount", lambda: 0)
+    assert isinstance(find_devices(None, {}), NoDevices)
+    with pytest.raises(InputError, match="no GPU '0' here"):
+        find_devices("0", {})
+
+
+@pytest.mark.parametrize("word", ["1", "x", "0,1"])
+def test_a_file_stands_for_one_device_only(word: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=rf"gpu sets '{word}': .* expected 0"):
+        find_devices(word, {"ADVISOR_FAKE_DEVICE": str(tmp_path / "device.jsonl")})
 
 
 def test_a_power_cap_is_no_throttling() -> None:
