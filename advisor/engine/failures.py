@@ -87,7 +87,11 @@ def _ending(exit_code: int | None) -> str:
         return f"exited with {exit_code}"
     names = {number.value: number.name for number in signal.Signals}  # real-time ones have none
     name = names.get(-exit_code, "a signal")
-    hint = "; the kernel does that when memory runs out" if -exit_code == signal.SIGKILL else ""
+    hint = (
+        "; the kernel does that when memory runs out, see dmesg"
+        if -exit_code == signal.SIGKILL
+        else ""
+    )
     return f"was ended by {name} ({exit_code}{hint})"
 
 

@@ -139,12 +139,14 @@ RULES: dict[Reason, Rule] = {
     Reason.DIED: Rule(
         Effect.INFEASIBLE, 0, Seen.OURSELVES,
         "the server ended before it was ready, without an error text",
-        "ended by SIGKILL: the kernel does that when the machine's memory runs out (dmesg says)",
+        "read the end of its log, in the folder `logs` of the data folder; if that says nothing, "
+        "launch the same command by hand",
     ),
     Reason.CRASHED_UNDER_LOAD: Rule(
         Effect.INFEASIBLE, 0, Seen.CPU,
         "the server was ready, and ended under the load; what was measured until then is kept",
-        "read the excerpt; with no memory error in it, it may be a bug of this vLLM release",
+        "read the end of its log, in the folder `logs` of the data folder; when nothing outside "
+        "ended it and memory sufficed, it may be a bug of this vLLM release",
     ),
     Reason.HUNG: Rule(
         Effect.FAILED, 1, Seen.OURSELVES,

@@ -214,6 +214,20 @@ def test_no_text_at_all(exit_code: int | None, words: str) -> None:
     assert words in failure.message
 
 
+@pytest.mark.parametrize("under_load", [False, True])
+@pytest.mark.parametrize(
+    ("exit_code", "times"), [(0, 0), (1, 0), (-15, 0), (-11, 0), (-9, 1), (None, 0)]
+)
+def test_what_sigkill_may_mean_is_said_once_and_of_it_alone(
+    exit_code: int | None, times: int, under_load: bool
+) -> None:
+    failure = classify("", exit_code, under_load=under_load)
+    said = f"{failure.message} ({failure.rule.hint})"
+    assert said.count("SIGKILL") == said.count("kernel") == said.count("dmesg") == times
+    assert failure.excerpt == ""
+    assert "excerpt" not in said
+
+
 def test_whose_fault_it_is() -> None:
     taken = classify(TEXTS[0][0], 1)
     assert taken.state is TrialState.FAILED
