@@ -28,8 +28,16 @@ def resolve_command(command: str | Sequence[str]) -> list[str]:
     try:
         words = shlex.split(command) if isinstance(command, str) else list(command)
     except ValueError as exc:
-        raise InputError(f"--vllm-command {shown!r}: {exc}") from exc
-    found = shutil.which(os.path.expanduser(words[0])) if words else None
+        raise InputError(
+            f"--vllm-command {shown!r}: {exc}; expected the vllm executable with its arguments, "
+            "quoted as in a shell"
+        ) from exc
+    if not "".join(words[:1]):
+        raise InputError(
+            f"--vllm-command {shown!r}: it is empty; expected the vllm executable, on PATH or as "
+            "a path, or leave it out for `vllm`"
+        )
+    found = shutil.which(os.path.expanduser(words[0]))
     if found is None:
         raise InputError(
             f"--vllm-command {shown!r}: no such command; expected the vllm executable, on PATH "

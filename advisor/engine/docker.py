@@ -158,7 +158,10 @@ def _words(image: str | Sequence[str]) -> tuple[list[str], str]:
     try:
         words = shlex.split(image) if isinstance(image, str) else list(image)
     except ValueError as exc:
-        raise InputError(f"--vllm-command {image!r}: {exc}") from exc
+        raise InputError(
+            f"--vllm-command {image!r}: {exc}; expected an image with its options, quoted as in a "
+            "shell"
+        ) from exc
     if not words or words == ["vllm"] or words[-1].startswith("-"):
         raise InputError(
             f"--vllm-command {image!r}: --engine docker takes an image, e.g. "

@@ -55,7 +55,7 @@ def spec_of(asked: Asked) -> JobSpec:
         profile_sha256=load_profile(path).sha256,
         engine=asked.engine,
         hardware=asked.hardware,
-        vllm_command=asked.vllm_command or DEFAULT_COMMAND,
+        vllm_command=DEFAULT_COMMAND if asked.vllm_command is None else asked.vllm_command,
         baseline=asked.baseline,
         space=_space_text(asked),
         sampler=asked.sampler,

@@ -187,6 +187,23 @@ OPTIONS = (
         hardware=None,
         vllm_command="absent-vllm --x",
     ),
+    recommend(
+        "empty vllm",
+        "--vllm-command ''",
+        "expected the vllm executable",
+        engine="vllm",
+        hardware=None,
+        vllm_command="",
+    ),
+    recommend(
+        "vllm unclosed",
+        '--vllm-command "\'unclosed"',
+        "No closing quotation",
+        "expected the vllm executable",
+        engine="vllm",
+        hardware=None,
+        vllm_command="'unclosed",
+    ),
 )
 BASELINES = (
     recommend("baseline word", "baseline", "'fast'", baseline="fast"),

@@ -244,10 +244,14 @@ async def test_a_version_that_does_not_come(tmp_path: Path) -> None:
         await engine.version()
 
 
-@pytest.mark.parametrize("command", ["", "no-such-vllm", "/nowhere/vllm --x", "'unclosed"])
+@pytest.mark.parametrize(
+    "command", ["", " ", "''", "no-such-vllm", "/nowhere/vllm --x", "'unclosed"]
+)
 def test_a_missing_command_is_named_and_nothing_is_written(command: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="--vllm-command"):
+    with pytest.raises(InputError) as caught:
         VllmEngine(command, log_dir=tmp_path / "logs")
+    assert str(caught.value).startswith(f"--vllm-command {command!r}: ")
+    assert "expected the vllm executable" in str(caught.value)
     assert not (tmp_path / "logs").exists()
 
 
