@@ -91,16 +91,23 @@ def _one_flag(words: list[str], position: int) -> tuple[str, FlagValue, int]:
         return "optimization_level", int(level[1]), position + 1
     given, equals, inline = word.partition("=")
     name = canonical(given)
-    if not _NAME.fullmatch(name) or (equals and name.startswith("no_")):
+    if not _NAME.fullmatch(name):
         raise FlagError(f"baseline: {word!r} is not a flag; expected --name or --name value")
-    if name.startswith("no_"):
-        return name.removeprefix("no_"), False, position + 1
-    if equals:
+    off = name.startswith("no_")
+    if equals and not off:
         return name, parse_value(inline), position + 1
-    has_value = position + 1 < len(words) and not _looks_like_flag(words[position + 1])
-    if name in SWITCHES or not has_value:
-        return name, True, position + 1
-    return name, parse_value(words[position + 1]), position + 2
+    after = inline if equals else "".join(words[position + 1 : position + 2])
+    has_value = equals or (position + 1 < len(words) and not _looks_like_flag(after))
+    if has_value and (off or name in SWITCHES):
+        raise _takes_no_value(given, after)
+    if off:
+        return name.removeprefix("no_"), False, position + 1
+    return (name, parse_value(after), position + 2) if has_value else (name, True, position + 1)
+
+
+def _takes_no_value(given: str, value: str) -> FlagError:
+    what = "switches a flag off" if given.lstrip("-").startswith("no") else "is a switch"
+    return FlagError(f"baseline: {given} takes no value and has {value!r}; it {what}")
 
 
 def _looks_like_flag(word: str) -> bool:
