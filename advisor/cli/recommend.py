@@ -59,7 +59,8 @@ def recommend(
         typer.Option(
             metavar="FLAGS",
             help="`vllm serve` flags of the current setting, quoted; those that are no knob of "
-            "the Space are the same in all trials. Default: vLLM's own defaults.",
+            "the Space are the same in all trials. Their names are checked before the first "
+            "launch, their values by the server that it starts. Default: vLLM's own defaults.",
         ),
     ] = "",
     space: Annotated[

@@ -148,6 +148,19 @@ async def test_a_flag_of_another_version_is_refused_before_a_launch(case: Case) 
             await case.engine.check_flags([("baseline", "swap_space")], version)
 
 
+async def test_names_are_checked_before_a_launch_and_values_by_the_server(case: Case) -> None:
+    if not case.owns:
+        return  # its setting is what it is
+    refused = Setting.of(MODEL, {"max_num_seqs": "abc"})
+    names = [("baseline", name) for name, _ in refused.flags]
+    await case.engine.check_flags(names, await case.engine.version())
+    with pytest.raises(LaunchFailed) as caught:
+        async with case.engine.serve(refused):
+            pytest.fail("it came up")
+    assert caught.value.failure.reason is Reason.INVALID_SETTING
+    assert "'abc'" in caught.value.failure.message
+
+
 async def test_a_setting_that_is_refused_says_why(case: Case) -> None:
     if not case.owns:
         return  # its setting is what it is
