@@ -121,12 +121,14 @@ async def test_the_main_job(
     tmp_path: Path,
 ) -> None:
     load = await fitting_load(engine, make_setting)
+    # the baseline is measured once, and a shared machine may slow down by half in the next half
+    # hour: at 0.65x the smallest budget still has room, and 2048 tokens are far beyond
     job = advisor(
         tmp_path,
         *("recommend", "--engine", "vllm", "--vllm-command", vllm_command, "--model", model_path),
         *("--profile", str(PROFILE), "--load", f"{load:g}", "--baseline", BASELINE),
         *("--space", space(tmp_path, 128, 512, 2048), "--launches", "4"),
-        *("--objective", "latency", "--target", "itl:p99<=0.5x", "--target", "ttft:p95<=10000ms"),
+        *("--objective", "latency", "--target", "itl:p99<=0.65x", "--target", "ttft:p95<=10000ms"),
         "--json",
         timeout_s=3600,
     )
