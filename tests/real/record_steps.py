@@ -22,12 +22,11 @@ from advisor.engine.metrics import fetch
 from advisor.profile.load import load_profile
 from advisor.profile.schedule import schedule
 from advisor.profile.shipped import resolve
-from advisor.replay.client import replay
 from advisor.terms.flags import FlagValue
 from advisor.terms.profile import Plan, PlannedRequest, Window, WindowRole
 from advisor.terms.setting import Setting
-from advisor.terms.traces import RequestStatus
 from tests.real import install
+from tests.real.load import play
 from tests.recordings import FOLDER, Recording, write
 
 PROFILE = load_profile(resolve("tiny-cpu"))
@@ -110,7 +109,7 @@ async def record(
         before = len(await _settled_log(server))
         async with FactsWatch(server.base_url) as watch:
             since = await watch.facts()
-            await _play(server, requests)
+            await play(server, requests, PROFILE.block_tokens, WINDOW.duration_ns)
             log = (await _settled_log(server))[before:]
             over = await watch.facts(since)
     numbers: dict[int, int] = {}
@@ -144,22 +143,6 @@ async def record(
         prefix_queries=int(over.prefix_cache_queries or 0),
         prefix_hits=int(over.prefix_cache_hits or 0),
     )
-
-
-async def _play(server: Endpoint, requests: tuple[PlannedRequest, ...]) -> None:
-    traces = await replay(
-        requests,
-        server.base_url,
-        server.served_model_name,
-        block_tokens=PROFILE.block_tokens,
-        vocab_size=8_000,
-        window_start_ns=0,
-        window_end_ns=WINDOW.duration_ns,
-        request_timeout_s=240,
-        stall_timeout_s=120,
-        alive=lambda: server.failure() is None,
-    )
-    assert (traces.status == RequestStatus.OK).all(), traces.status
 
 
 async def _settled_log(server: Endpoint) -> list[str]:

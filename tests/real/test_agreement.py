@@ -17,11 +17,10 @@ from advisor.profile.load import load_profile
 from advisor.profile.schedule import schedule
 from advisor.profile.shipped import resolve
 from advisor.replay.audit import judge_replay
-from advisor.replay.client import replay
 from advisor.terms.outcome import ReplayOutcome
 from advisor.terms.profile import Plan, PlannedRequest, Window, WindowRole
 from advisor.terms.target import Metric, parse_target
-from advisor.terms.traces import RequestStatus
+from tests.real.load import play
 
 pytestmark = [pytest.mark.real, pytest.mark.accept, pytest.mark.timeout(1_800)]
 
@@ -49,21 +48,7 @@ def planned(salt: int) -> tuple[PlannedRequest, ...]:
 
 
 def by_advisor(server: Endpoint, requests: Sequence[PlannedRequest]) -> Medians:
-    traces = asyncio.run(
-        replay(
-            requests,
-            server.base_url,
-            server.served_model_name,
-            block_tokens=PROFILE.block_tokens,
-            vocab_size=8_000,
-            window_start_ns=0,
-            window_end_ns=WINDOW.duration_ns,
-            request_timeout_s=120,
-            stall_timeout_s=60,
-            alive=lambda: server.failure() is None,
-        )
-    )
-    assert (traces.status == RequestStatus.OK).all()
+    traces = asyncio.run(play(server, requests, PROFILE.block_tokens, WINDOW.duration_ns))
     assert judge_replay(traces, GATE) == (ReplayOutcome.VALID, "")
     ttft, tpot = (samples(metric, traces).values for metric in (Metric.TTFT, Metric.TPOT))
     return Medians(float(np.median(ttft)) / 1e6, float(np.median(tpot)) / 1e6)
