@@ -57,6 +57,7 @@ from advisor.sim.kernel_state import (
     TIMES_PREEMPTED,
     USABLE,
     compiled,
+    logged,
 )
 from advisor.terms.traces import Int64
 
@@ -261,16 +262,6 @@ def _keep(m: Int64, queue: int, length: int) -> int:
     return kept
 
 
-@compiled
-def _logged(m: Int64, log: Int64, step: int) -> Int64:
-    """The log with the step just started, a longer one when it was full."""
-    if step == len(log):
-        log = np.concatenate((log, np.empty_like(log)))
-    for place in range(LOG_WIDTH):
-        log[step, place] = m[place]
-    return log
-
-
 def _cached(function: _F) -> _F:
     return cast(_F, njit(cache=True, error_model="numpy")(function))
 
@@ -288,7 +279,7 @@ def play(m: Int64, source: int) -> Int64:
         if steps - completed < depth and m[NUM_RUNNING] + num_waiting(m):
             if _schedule(m, steps % depth):
                 free_ns = start(m, steps, max(clock, free_ns))
-                log = _logged(m, log, steps)
+                log = logged(m, log, steps)
                 steps += 1
                 if steps - completed < depth:
                     continue

@@ -8,7 +8,10 @@ more than the helpers do.
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
+import numpy as np
 from numba import njit
+
+from advisor.terms.traces import Int64
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -59,3 +62,13 @@ HEADER = NULL + BLOCK_WIDTH
 def compiled(function: _F) -> _F:
     """A helper: compiled into whatever calls it, and not cached by itself."""
     return cast(_F, njit(error_model="numpy")(function))
+
+
+@compiled
+def logged(m: Int64, log: Int64, step: int) -> Int64:
+    """The log with the step just started, a longer one when it was full."""
+    if step == len(log):
+        log = np.concatenate((log, np.empty_like(log)))
+    for place in range(LOG_WIDTH):
+        log[step, place] = m[place]
+    return log
