@@ -12,6 +12,7 @@ if __name__ == "coverage":
     raise ImportError("a benchmark, not the package of this name")
 
 import argparse
+import contextlib
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -22,13 +23,14 @@ from typing import Any
 
 import numpy as np
 
-from advisor.bench.rehearse import Stage, rehearse
+from advisor.bench.rehearse import Stage, played, rehearse
 from advisor.measure.curves import Curve, Curves, curves, pool
 from advisor.measure.looks import MOST_LOOKS, Looks
 from advisor.measure.margin import Margin, margin_of
 from advisor.measure.power import PlannedSample, check_power
 from advisor.measure.tail import clumping, nearest_rank
 from advisor.profile.arrivals import Phase, modulated_poisson
+from advisor.profile.columns import Columns
 from advisor.profile.lengths import Lengths
 from advisor.profile.rows import fingerprint
 from advisor.profile.synth import RECIPES
@@ -37,7 +39,7 @@ from advisor.sim.config import EngineConfig, resolve
 from advisor.sim.hardware import hardware
 from advisor.terms.calibration import Calibration
 from advisor.terms.errors import TargetError
-from advisor.terms.profile import Profile, Request, Windows
+from advisor.terms.profile import Plan, Profile, Request, Windows
 from advisor.terms.setting import Setting
 from advisor.terms.target import Metric, Target, Unit
 
@@ -141,31 +143,31 @@ def play(task: tuple[str, float, int]) -> Curves:
     """One window of a recording of its own; the metrics asked for alone, to travel light."""
     kind, multiple, seed = task
     profile, windows = recorded(kind, seed)
-    found = curves(Stage(profile, windows, server(), seed).play(seed, multiple))
+    window = Random(seed).choice([*windows.search, *windows.held_out])
+    plan = Plan(window, multiple, seed, windows.gap_ns)
+    found = curves(played(Columns.of(profile), plan, server(), seed))
     kept: dict[Metric, Curve] = {m: found.by_metric[m] for m in (Metric.TTFT, Metric.ITL)}
     return Curves(kept, found.requests, found.window_ns, found.output_tokens, found.total_tokens)
 
 
-def rows_of(task: tuple[str, float, list[Curves], list[Calibration], int]) -> list[dict[str, Any]]:
-    """One row for each percentile that pools of this size may be asked for at all."""
-    kind, load, windows, calibrations, seed = task
-    return [
-        Row(kind, load, windows, calibrations, metric, percentile, seed).told()
-        for metric, percentile in ASKED
-        if _decidable(windows, metric, percentile)
-    ]
-
-
-def _decidable(windows: Sequence[Curves], metric: Metric, percentile: float) -> bool:
+def _decidable(windows: Sequence[Curves]) -> list[tuple[Metric, float]]:
     """By the check that refuses a job before its first launch."""
     mean = sum(w.requests for w in windows) / len(windows)
     gaps = sum(len(w.by_metric[Metric.ITL]) for w in windows) / len(windows)
     planned = PlannedSample(round(POOL_OF * mean), round(POOL_OF * gaps), POOL_OF, 1.0)
-    try:
-        check_power([Target(metric, percentile, 1.0, Unit.MS)], planned, CONFIDENCE)
-    except TargetError:
-        return False
-    return True
+    found = []
+    for metric, percentile in ASKED:
+        with contextlib.suppress(TargetError):
+            check_power([Target(metric, percentile, 1.0, Unit.MS)], planned, CONFIDENCE)
+            found.append((metric, percentile))
+    return found
+
+
+Task = tuple[str, float, list[Curves], list[Calibration], tuple[Metric, float], int]
+
+
+def row_of(task: Task) -> dict[str, Any]:
+    return Row(*task).told()
 
 
 class Row:
@@ -177,14 +179,13 @@ class Row:
         load: float,
         windows: list[Curves],
         calibrations: list[Calibration],
-        metric: Metric,
-        percentile: float,
+        asked: tuple[Metric, float],
         seed: int,
     ) -> None:
         self.kind, self.load, self.windows = kind, load, windows
-        self.calibrations, self.metric, self.percentile = calibrations, metric, percentile
-        self.allowed = round(1 - percentile / 100, 12)
-        whole = pool(windows, metric)
+        self.calibrations, (self.metric, self.percentile) = calibrations, asked
+        self.allowed = round(1 - self.percentile / 100, 12)
+        whole = pool(windows, self.metric)
         self.truth = whole.at(nearest_rank(self.allowed, len(whole)))
         self.random = np.random.default_rng(seed)
 
@@ -240,6 +241,19 @@ def _pct(hits: Sequence[bool]) -> float:
     return round(100 * sum(hits) / len(hits), 1)
 
 
+def tried(
+    processes: Any, kind: str, load: float, known: list[Calibrated], windows: int, base: int
+) -> list[dict[str, Any]]:
+    """The rows of one kind at one share of what the server carries."""
+    most = sum(each.most for each in known) / len(known)
+    plays = [(kind, load * most, base + 1000 + number) for number in range(windows)]
+    found = processes.map(play, plays, chunksize=10)
+    calibrations = [each.calibration for each in known]
+    asked = [(kind, load, found, calibrations, each, base) for each in _decidable(found)]
+    rows: list[dict[str, Any]] = processes.map(row_of, asked, chunksize=1)
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seed", type=int, default=1, help="another one makes other recordings")
@@ -254,21 +268,8 @@ def main() -> None:
         rows: list[dict[str, Any]] = []
         for kind in kinds:
             own = [each for each in known if each.kind == kind]
-            most = sum(each.most for each in own) / len(own)
-            plays = [
-                (kind, load * most, base + 1000 + i)
-                for load in LOADS
-                for i in range(asked.windows)
-            ]
-            played = processes.map(play, plays, chunksize=10)
-            calibrations = [each.calibration for each in own]
-            groups = [played[i : i + asked.windows] for i in range(0, len(played), asked.windows)]
-            cells = [
-                (kind, load, group, calibrations, base + i)
-                for i, (load, group) in enumerate(zip(LOADS, groups, strict=True))
-            ]
-            for found in processes.imap(rows_of, cells):
-                rows += found
+            for load in LOADS:
+                rows += tried(processes, kind, load, own, asked.windows, base)
     result = {
         "cases": len(rows),
         "min_coverage_pct": min(row["coverage_pct"] for row in rows),

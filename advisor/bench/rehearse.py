@@ -6,12 +6,12 @@ saturation are all there whatever the machine.
 
 import math
 from collections.abc import Sequence
-from random import Random
 
 from advisor.bench.play import salt
 from advisor.measure.curves import Curves, curves
 from advisor.measure.rehearsal import rehearse_bounds
 from advisor.profile.columns import Columns
+from advisor.profile.resample import resampled
 from advisor.sim.config import EngineConfig
 from advisor.sim.simulate import simulate
 from advisor.terms.calibration import Calibration
@@ -21,8 +21,11 @@ from advisor.terms.traces import RequestStatus, Traces
 
 #: Of the load at which the simulated server can do no more.
 SHARES = (0.4, 0.6, 0.75, 0.9)
-#: Simulated replays at each load, at places of the recording drawn at random.
-WINDOWS = 20
+#: Simulated replays at each load.
+WINDOWS = 24
+#: Of the recording, drawn at random, that each of them is made of: the recording's own windows
+#: are few, and chance makes heavier and lighter ones than those.
+SEGMENTS = 4
 #: The multiple at which the most that a server can do is looked for, and how often it is doubled
 #: where even that leaves it idle.
 _OVERLOAD, _DOUBLINGS = 8.0, 6
@@ -61,51 +64,51 @@ def rehearse(
 
 
 class Stage:
-    """Replays of one profile on one simulated server; each is a launch of its own."""
+    """Windows of traffic like a profile's on one simulated server, each on a launch of its own."""
 
     def __init__(
         self, profile: Profile, windows: Windows, config: EngineConfig, seed: int
     ) -> None:
-        self._profile, self._config, self._seed = profile, config, seed
-        self._columns = Columns.of(profile)
-        self._lead_ns = windows.gap_ns
-        self._length_ns = windows.search[0].duration_ns
+        self._config, self._seed = config, seed
+        self._lead_ns, self._length_ns = windows.gap_ns, windows.search[0].duration_ns
+        length_ns = WINDOWS * (self._lead_ns + self._length_ns)
+        segment_ns = self._length_ns // SEGMENTS
+        self._columns = Columns.of(resampled(profile, length_ns, segment_ns, seed))
+        self._recorded_rps = len(profile.requests) / (profile.duration_ns / 1e9)
 
     def capacity(self) -> float:
         """The load multiple that is just too much: what it completes a second under overload,
         over what was recorded a second."""
-        recorded_rps = len(self._profile.requests) / (self._profile.duration_ns / 1e9)
         multiple = _OVERLOAD
         for _ in range(_DOUBLINGS):
-            traces = self.play(0, multiple)
-            most = _completed_rps(traces) / recorded_rps
+            most = _completed_rps(self._play(0, multiple)) / self._recorded_rps
             if most < multiple / 2:
                 break
             multiple *= 2
         return most
 
     def replays(self, multiple: float) -> list[Curves]:
-        return [curves(self.play(number, multiple)) for number in range(WINDOWS)]
+        return [curves(self._play(number, multiple)) for number in range(WINDOWS)]
 
-    def play(self, number: int, multiple: float) -> Traces:
-        """A window as long as the job's, from a place of the recording that the number decides."""
-        start_ns, seed = self._start_ns(number), salt(self._seed, "rehearsal", number, multiple)
-        window = Window(
-            f"rehearsal-{number}", WindowRole.SEARCH, start_ns, start_ns + self._length_ns
+    def _play(self, number: int, multiple: float) -> Traces:
+        start_ns = number * (self._lead_ns + self._length_ns) + self._lead_ns
+        end_ns = start_ns + self._length_ns
+        window = Window(f"rehearsal-{number}", WindowRole.SEARCH, start_ns, end_ns)
+        seed = salt(self._seed, "rehearsal", number, multiple)
+        return played(
+            self._columns, Plan(window, multiple, seed, self._lead_ns), self._config, seed
         )
-        plan = Plan(window, multiple, seed, self._lead_ns)
-        return simulate(
-            self._columns.load(plan),
-            self._config,
-            window_start_ns=self._lead_ns,
-            window_end_ns=self._lead_ns + self._length_ns,
-            seed=seed % 2**32,
-        ).traces
 
-    def _start_ns(self, number: int) -> int:
-        first = self._profile.requests[0].arrival_ns + self._lead_ns
-        last = self._profile.requests[-1].arrival_ns - self._length_ns
-        return first + round(Random(salt(self._seed, number)).random() * (last - first))
+
+def played(columns: Columns, plan: Plan, config: EngineConfig, seed: int) -> Traces:
+    """One replay in virtual time, on the launch that the seed numbers."""
+    return simulate(
+        columns.load(plan),
+        config,
+        window_start_ns=plan.lead_in_ns,
+        window_end_ns=plan.lead_in_ns + plan.window.duration_ns,
+        seed=seed % 2**32,
+    ).traces
 
 
 def _completed_rps(traces: Traces) -> float:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from platformdirs import user_cache_dir
 
-from advisor.bench.rehearse import SHARES, WINDOWS, rehearse
+from advisor.bench.rehearse import SEGMENTS, SHARES, WINDOWS, rehearse
 from advisor.measure.looks import level
 from advisor.measure.rehearsal import HALVINGS, POOLS
 from advisor.sim.config import EngineConfig, resolve
@@ -108,7 +108,7 @@ def _cache_path(
     spec: JobSpec = prepared.spec
     told = json.dumps(
         [
-            (VERSION, SHARES, WINDOWS, POOLS, HALVINGS),
+            (VERSION, SHARES, WINDOWS, SEGMENTS, POOLS, HALVINGS),
             (spec.profile_sha256, lengths, windows.gap_ns, spec.load),
             (config.model.name, config.hardware.name, sorted(config.resolved_flags().items())),
             (points, levels),

@@ -2,15 +2,15 @@
 
 import pytest
 
-from advisor.bench.rehearse import SHARES, WINDOWS, Stage, rehearse
+from advisor.bench.rehearse import SHARES, WINDOWS, Stage, played, rehearse
+from advisor.profile.columns import Columns
 from advisor.profile.window import split
 from advisor.sim.config import resolve
 from advisor.sim.hardware import hardware
 from advisor.terms.calibration import Calibration
-from advisor.terms.profile import Profile, Request
+from advisor.terms.profile import Plan, Profile, Request
 from advisor.terms.setting import Setting
 from advisor.terms.target import Metric
-from advisor.terms.traces import Traces
 from tests.unit.profile.builders import S, profile_of
 
 CONFIG = resolve(Setting.of("llama-3.1-8b", {}, ()), hardware("h100-sxm"))
@@ -59,12 +59,12 @@ def test_the_same_profile_and_plan_find_the_same(found: Calibration) -> None:
 def test_capacity_is_where_more_load_is_not_served() -> None:
     profile = load()
     windows = split(profile, windows=3, rounds=2, gap_ns=S)
-    stage = Stage(profile, windows, CONFIG, 3)
-    most = stage.capacity()
-    under, over = (stage.play(1, most * factor) for factor in (0.8, 1.5))
+    most = Stage(profile, windows, CONFIG, 3).capacity()
 
-    def late_ms(played: Traces) -> float:
-        last = played.event_ns[played.event_offsets[1:] - 1]
-        return float((last - played.planned_ns).max()) / 1e6
+    def latest_ms(factor: float) -> float:
+        plan = Plan(windows.search[0], most * factor, 1, windows.gap_ns)
+        traces = played(Columns.of(profile), plan, CONFIG, 1)
+        last = traces.event_ns[traces.event_offsets[1:] - 1]
+        return float((last - traces.planned_ns).max()) / 1e6
 
-    assert late_ms(over) > 2 * late_ms(under)
+    assert latest_ms(1.5) > 2 * latest_ms(0.8)
