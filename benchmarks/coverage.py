@@ -53,7 +53,7 @@ LONGEST = POOL_OF * MOST_LOOKS
 LOADS = (0.4, 0.7, 0.9)
 ASKED = ((Metric.TTFT, 95.0), (Metric.TTFT, 99.0), (Metric.ITL, 99.0))
 #: recordings that each kind of load is calibrated on, in turns
-RECORDINGS = 2
+RECORDINGS = 4
 #: pools drawn of each row's windows; jobs, each with all its looks
 POOLS, JOBS = 300, 200
 #: a good setting's limit, times its true percentile: how often it stays undecided

@@ -20,7 +20,7 @@ from advisor.terms.target import Metric
 from advisor.terms.traces import RequestStatus, Traces
 
 #: Of the load at which the simulated server can do no more.
-SHARES = (0.4, 0.6, 0.75, 0.9)
+SHARES = (0.4, 0.6, 0.75, 0.9, 1.0)
 #: Simulated replays at each load.
 WINDOWS = 24
 #: Of the recording, drawn at random, that each of them is made of: the recording's own windows
@@ -50,16 +50,17 @@ def rehearse(
     stage = Stage(profile, windows, config, seed)
     most = stage.capacity()
     multiples = {round(most * share, 4) for share in SHARES}
-    if load < most * SHARES[-1]:
+    if load < most:
         # instead of a rung that is as good as the same
         multiples = {m for m in multiples if abs(math.log(m / load)) > _CLOSE} | {load}
     runs = {multiple: stage.replays(multiple) for multiple in sorted(multiples)}
     pool_of = len(windows.search)
+    recorded = max(round(profile.duration_ns / windows.search[0].duration_ns), pool_of)
     return Calibration(
         model=config.model.name,
         hardware=config.hardware.name,
         windows=WINDOWS,
-        rehearsed=rehearse_bounds(runs, asked, levels, pool_of, seed % 2**32),
+        rehearsed=rehearse_bounds(runs, asked, levels, pool_of, recorded, seed % 2**32),
     )
 
 

@@ -18,10 +18,17 @@ from advisor.terms.calibration import Rehearsed, Rung
 from advisor.terms.target import Metric
 from advisor.terms.traces import Int64
 
-#: Drawn at each load. At a level of 98.3 % two of them lie beyond the quantile that is taken.
-POOLS = 120
+#: Drawn at each load.
+POOLS = 200
+#: Of the error that is allowed, what the quantile over pools may use. The rest is for what the
+#: recording does not show: on windows of other recordings, bounds near saturation covered up to 8
+#: points less than on those they were calibrated with.
+PART = 0.5
+#: What bounds were seen to be off by is raised to this power and lessened by this share: how far
+#: they can be off is itself an estimate from the windows of one recording.
+STRETCH, SLACK = 1.1, 0.02
 #: Nominal levels that are tried: the error asked for, and this often halved.
-HALVINGS = 3
+HALVINGS = 2
 #: Limits that a nominal level is chosen by, as multiples of the true percentile: the one that,
 #: with the margin it needs, calls most pools "met" there.
 GOOD = (1.25, 1.5, 2.0)
@@ -34,17 +41,19 @@ def rehearse_bounds(
     asked: Sequence[tuple[Metric, float]],
     levels: Sequence[float],
     pool_of: int,
+    recorded: int,
     seed: int,
 ) -> tuple[Rehearsed, ...]:
     """For each (metric, percentile) asked, at each one-sided level (0.5..1).
 
     `runs` are the windows simulated at each load multiple, `pool_of` how many windows a verdict
-    pools. A load at which a metric has no samples, or no finite percentile, is left out.
+    pools, `recorded` how many the recording holds. A load at which a metric has no samples, or no
+    finite percentile, is left out.
     """
     found = []
     for metric, percentile in asked:
         draws = [
-            _Draws(windows, multiple, metric, percentile, levels, pool_of, seed)
+            _Draws(windows, multiple, (metric, percentile), levels, (pool_of, recorded), seed)
             for multiple, windows in sorted(runs.items())
             if _has_percentile(windows, metric, percentile)
         ]
@@ -82,14 +91,14 @@ class _Draws:
         self,
         windows: Sequence[Curves],
         multiple: float,
-        metric: Metric,
-        percentile: float,
+        asked: tuple[Metric, float],
         levels: Sequence[float],
-        pool_of: int,
+        sizes: tuple[int, int],
         seed: int,
     ) -> None:
+        (metric, percentile), (pool_of, recorded) = asked, sizes
         random, allowed = np.random.default_rng(seed), _allowed(percentile)
-        truths = _truths(pool(windows, metric), len(windows), allowed, random)
+        truths = _truths(pool(windows, metric), recorded, allowed, random)
         self._multiple, self._truth = multiple, float(truths[0])
         nominals = {nominal for level in levels for nominal in _tried(level)}
         highs: dict[float, list[float]] = {nominal: [] for nominal in nominals}
@@ -105,7 +114,7 @@ class _Draws:
 
     def rung(self, confidence: float, nominal: float) -> Rung:
         lows = self._lows[confidence]
-        lower = float(lows[math.ceil(round(confidence * (len(lows) - 1), 9))])
+        lower = float(lows[-1 - _rank(confidence, len(lows))])
         ms = self._truth / 1e6
         upper_ms = ms * self._least_upper(confidence, nominal)
         return Rung(self._multiple, ms, upper_ms, ms * max(lower, 1.0))
@@ -119,7 +128,13 @@ class _Draws:
     def _least_upper(self, confidence: float, nominal: float) -> float:
         """Over the truth; at most 1, since no limit is loosened."""
         highs = self._highs[nominal]
-        return min(float(highs[math.floor(round((1 - confidence) * (len(highs) - 1), 9))]), 1.0)
+        least = float(highs[_rank(confidence, len(highs))])
+        return math.pow(min(least, 1.0), STRETCH) * (1 - SLACK)
+
+
+def _rank(confidence: float, pools: int) -> int:
+    """How many of the pools may be wrong."""
+    return math.floor(round(PART * (1 - confidence) * (pools - 1), 9))
 
 
 def _over_truth(bounds: Sequence[float], truths: Float64) -> Float64:
@@ -136,8 +151,9 @@ def _draws(
         yield pool([windows[row] for row in rows], metric)
 
 
-def _truths(whole: Pool, windows: int, allowed: float, random: np.random.Generator) -> Float64:
-    """float64[1 + POOLS], ns: the percentile of all windows, then of windows drawn from them."""
+def _truths(whole: Pool, recorded: int, allowed: float, random: np.random.Generator) -> Float64:
+    """float64[1 + POOLS], ns: the percentile of all windows, then of so many drawn from them."""
+    windows = len(whole.parts)
     parts = [(part.values, np.diff(part.starts), part.totals.sum()) for part in whole.parts]
     floor = whole.at(max(len(whole) - 1 - math.floor(min(0.5, _TAIL * allowed) * len(whole)), 0))
     values = np.concatenate([values[values >= floor] for values, _, _ in parts])
@@ -146,7 +162,7 @@ def _truths(whole: Pool, windows: int, allowed: float, random: np.random.Generat
     order = np.argsort(-values, kind="stable")
     values, counts, owner = values[order], counts[order], owner[order]
     totals = np.array([total for _, _, total in parts])
-    drawn = random.integers(windows, size=(POOLS, windows))
+    drawn = random.integers(windows, size=(POOLS, recorded))
     weights = [np.ones(windows)] + [
         np.bincount(row, minlength=windows).astype(np.float64) for row in drawn
     ]

@@ -9,49 +9,56 @@ from random import Random
 from advisor.profile.rows import fingerprint
 from advisor.terms.profile import Profile, Request
 
-#: Ids of one segment's copy lie this far from those of any other.
+#: Ids of one copy of a session lie this far from those of any other.
 _APART = 1 << 40
 
 
 def resampled(profile: Profile, length_ns: int, segment_ns: int, seed: int) -> Profile:
     """As long as asked, of segments drawn with replacement (a block bootstrap of the arrivals).
 
-    Segments should be longer than a burst, and short enough that there are many. What requests of
-    different sessions share, such as a system prompt, they go on sharing; what one session alone
-    holds becomes new with each copy, so that no answer is found in the cache of its own copy.
+    A session comes whole, with the segment that it begins in, however long it lasts; a request
+    without one stands alone. Segments should be longer than a burst, and short enough that there
+    are many. What different sessions share, such as a system prompt, they go on sharing; what one
+    alone holds becomes new with each copy, so that no copy finds another's prompts in the cache.
     """
-    random, requests = Random(seed), profile.requests
-    arrivals = [request.arrival_ns for request in requests]
-    common = _common(requests)
-    span_ns = max(arrivals[-1] - arrivals[0] - segment_ns, 0)
+    random, sessions = Random(seed), _sessions(profile.requests)
+    common, begins = _common(sessions), [session[0].arrival_ns for session in sessions]
+    span_ns = max(begins[-1] - begins[0] - segment_ns, 0)
     made: list[Request] = []
-    for copy, at_ns in enumerate(range(0, length_ns, segment_ns)):
-        start_ns = arrivals[0] + round(random.random() * span_ns)
-        end_ns = start_ns + min(segment_ns, length_ns - at_ns)
-        rows = range(bisect_left(arrivals, start_ns), bisect_left(arrivals, end_ns))
-        made += [_moved(requests[row], at_ns - start_ns, copy, common) for row in rows]
+    # from a segment before the start, whose sessions reach into the first
+    for copy, at_ns in enumerate(range(-segment_ns, length_ns, segment_ns)):
+        start_ns = begins[0] + round(random.random() * span_ns)
+        rows = range(bisect_left(begins, start_ns), bisect_left(begins, start_ns + segment_ns))
+        for row in rows:
+            made += [_moved(each, at_ns - start_ns, copy, common) for each in sessions[row]]
+    inside = [request for request in made if 0 <= request.arrival_ns < length_ns]
+    requests = tuple(sorted(inside, key=lambda request: request.arrival_ns))
     return Profile(
         name=profile.name,
-        requests=tuple(made),
+        requests=requests,
         block_tokens=profile.block_tokens,
-        sha256=fingerprint(made),
+        sha256=fingerprint(requests),
         source=profile.source,
         licence=profile.licence,
         made_by=f"resampled with seed {seed} from {profile.sha256}",
     )
 
 
-def _common(requests: Iterable[Request]) -> frozenset[int]:
-    """Ids that more than one session holds; a request without a session is one of its own."""
+def _sessions(requests: Iterable[Request]) -> list[list[Request]]:
+    """In order of their first request."""
+    found: dict[str | int, list[Request]] = {}
+    for row, request in enumerate(requests):
+        found.setdefault(row if request.session_id is None else request.session_id, []).append(
+            request
+        )
+    return list(found.values())
+
+
+def _common(sessions: Iterable[Iterable[Request]]) -> frozenset[int]:
+    """Ids that more than one session holds."""
     holders: Counter[int] = Counter()
-    seen: set[tuple[str, int]] = set()
-    for request in requests:
-        for hash_id in request.hash_ids:
-            if request.session_id is not None:
-                if (request.session_id, hash_id) in seen:
-                    continue
-                seen.add((request.session_id, hash_id))
-            holders[hash_id] += 1
+    for session in sessions:
+        holders.update({hash_id for request in session for hash_id in request.hash_ids})
     return frozenset(hash_id for hash_id, count in holders.items() if count > 1)
 
 

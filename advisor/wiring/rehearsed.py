@@ -11,7 +11,7 @@ from platformdirs import user_cache_dir
 
 from advisor.bench.rehearse import SEGMENTS, SHARES, WINDOWS, rehearse
 from advisor.measure.looks import level
-from advisor.measure.rehearsal import HALVINGS, POOLS
+from advisor.measure.rehearsal import HALVINGS, PART, POOLS, SLACK, STRETCH
 from advisor.sim.config import EngineConfig, resolve
 from advisor.sim.hardware import hardware, hardware_names
 from advisor.sim.models import model
@@ -40,7 +40,7 @@ _DEVICES = (
     ("RTX PRO 6000", "rtx-pro-6000"),
 )
 #: Raised with anything that changes what a rehearsal finds: the simulator, windows, bounds.
-VERSION = 2
+VERSION = 3
 
 
 def rehearsed(prepared: Prepared, engine: EngineInfo) -> Prepared:
@@ -108,7 +108,7 @@ def _cache_path(
     spec: JobSpec = prepared.spec
     told = json.dumps(
         [
-            (VERSION, SHARES, WINDOWS, SEGMENTS, POOLS, HALVINGS),
+            (VERSION, SHARES, WINDOWS, SEGMENTS, POOLS, HALVINGS, PART, STRETCH, SLACK),
             (spec.profile_sha256, lengths, windows.gap_ns, spec.load),
             (config.model.name, config.hardware.name, sorted(config.resolved_flags().items())),
             (points, levels),

@@ -27,7 +27,7 @@ def windows(count: int, slow_share: float, seed: int = 1) -> list[Curves]:
 
 
 def rehearsed(count: int, slow_share: float, seed: int = 1) -> list[Rehearsed]:
-    return list(rehearse_bounds({1.0: windows(count, slow_share)}, ASKED, LEVELS, 3, seed))
+    return list(rehearse_bounds({1.0: windows(count, slow_share)}, ASKED, LEVELS, 3, 9, seed))
 
 
 def test_even_windows_need_next_to_no_margin() -> None:
@@ -53,19 +53,28 @@ def test_a_stricter_level_leaves_no_more_room() -> None:
     assert all(0 < each <= 1 for each in ratio)
 
 
+def test_a_shorter_recording_knows_its_own_truth_less_well() -> None:
+    runs = {1.0: windows(24, 0.3)}
+    factors = []
+    for recorded in (3, 9, 100):
+        (found,) = rehearse_bounds(runs, ASKED, (0.95,), 3, recorded, 1)
+        factors.append(found.rungs[0].truth_ms / found.rungs[0].upper_ms)
+    assert factors[0] >= factors[1] >= factors[2] >= 1
+
+
 def test_the_same_seed_finds_the_same() -> None:
     assert rehearsed(8, 0.2, seed=5) == rehearsed(8, 0.2, seed=5)
 
 
 def test_rungs_stand_in_order_of_their_load() -> None:
     runs = {2.0: windows(6, 0.0, 2), 0.5: windows(6, 0.0, 3)}
-    found, _ = rehearse_bounds(runs, ASKED, LEVELS, 3, 1)
+    found, _ = rehearse_bounds(runs, ASKED, LEVELS, 3, 9, 1)
     assert [rung.multiple for rung in found.rungs] == [0.5, 2.0]
 
 
 def test_failures_in_a_few_windows_leave_bounds_and_truths_that_are_infinite() -> None:
     runs = windows(18, 0.0) + [curves(steady(200, [60], fail_every=3))] * 2
-    (found,) = rehearse_bounds({1.0: runs}, ASKED, (0.95,), 3, 1)
+    (found,) = rehearse_bounds({1.0: runs}, ASKED, (0.95,), 3, 9, 1)
     (rung,) = found.rungs
     assert 0 <= rung.upper_ms <= rung.truth_ms < math.inf
     assert not math.isnan(rung.lower_ms)
@@ -75,7 +84,7 @@ def test_a_load_without_a_finite_percentile_is_no_rung() -> None:
     failing = [curves(steady(50, [20], fail_every=2))] * 4
     one_token = [curves(steady(50, [20], tokens=1))] * 4
     asked = ((Metric.TTFT, 95.0), (Metric.ITL, 99.0))
-    found = rehearse_bounds({1.0: failing}, asked[:1], (0.95,), 3, 1)
+    found = rehearse_bounds({1.0: failing}, asked[:1], (0.95,), 3, 9, 1)
     assert [each.rungs for each in found] == [()]
-    found = rehearse_bounds({1.0: one_token}, asked, (0.95,), 3, 1)
+    found = rehearse_bounds({1.0: one_token}, asked, (0.95,), 3, 9, 1)
     assert [len(each.rungs) for each in found] == [1, 0]
