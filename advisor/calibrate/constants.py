@@ -1,5 +1,6 @@
 """What a calibration may change about the cost of a step."""
 
+import math
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -24,6 +25,9 @@ class Constants:
     sequence: float = 1.0
     #: launching kernels one by one, beyond the CUDA graphs
     launch: float = 1.0
+    #: between two steps of a CPU server, and for each sequence there; no log of steps shows them
+    host: float = 1.0
+    host_sequence: float = 1.0
     #: for each request in prefill in a step, in ms
     prefill_ms: float = 0.0
     #: from the planned time to the first token, beside what the scheduler does, in ms; None: as
@@ -45,6 +49,8 @@ class Constants:
             step_fs=scaled(cost.step_fs, self.step),
             sequence_fs=scaled(cost.sequence_fs, self.sequence),
             launch_fs=scaled(cost.launch_fs, self.launch),
+            host_fs=scaled(cost.host_fs, self.host),
+            host_sequence_fs=scaled(cost.host_sequence_fs, self.host_sequence),
             prefill_fs=round(self.prefill_ms * 1e12),
         )
         if self.request_ms is None:
@@ -53,46 +59,48 @@ class Constants:
         return replace(changed, ingest_ns=ingest_ns)
 
 
+#: Terms of a step, which its log shows; the rest of a server's time, which stamps show; and what
+#: comes before both, which only a client's stamps show.
+IN_STEPS = tuple(
+    each.name
+    for each in fields(Constants)
+    if each.name not in ("host", "host_sequence", "request_ms")
+)
+BETWEEN_STEPS = ("host", "host_sequence")
+BEFORE_STEPS = ("request_ms",)
+
 #: Factors are fitted as logarithms. One standard deviation of what data sheets leave open: a
 #: factor of 1.65 either way. Where runs say nothing about a term it stays where it was.
 _PRIOR = 0.5
-#: The same of the terms in ms, around the value beside it.
-_PREFILL_MS, _PREFILL_PRIOR_MS = 0.5, 2.0
-_REQUEST_MS, _REQUEST_PRIOR_MS = 16.4, 20.0
-_FACTORS = [
-    each.name for each in fields(Constants) if each.name not in ("prefill_ms", "request_ms")
-]
+#: Terms in ms: where they start, and one standard deviation around that.
+_IN_MS = {"prefill_ms": (0.5, 2.0), "request_ms": (16.4, 20.0)}
 
 
 @dataclass(frozen=True, slots=True)
 class Free:
-    """The constants as a vector of unbounded, comparable numbers."""
+    """Some constants as a vector of unbounded, comparable numbers; the others stay as given."""
 
-    with_request: bool
-
-    @property
-    def names(self) -> list[str]:
-        return [*_FACTORS, "prefill_ms", *(["request_ms"] if self.with_request else [])]
+    names: tuple[str, ...]
+    others: Constants = Constants()
 
     @property
     def start(self) -> Float64:
-        more = [_REQUEST_MS / _REQUEST_PRIOR_MS] if self.with_request else []
-        return np.array([0.0] * len(_FACTORS) + [_PREFILL_MS / _PREFILL_PRIOR_MS] + more)
+        ms = {name: start / deviation for name, (start, deviation) in _IN_MS.items()}
+        return np.array([ms.get(name, 0.0) for name in self.names])
 
     @property
     def bounds(self) -> tuple[Float64, Float64]:
-        """Factors from 1/55 to 55; no term below 0 or beyond a second."""
-        low = [-8.0] * len(_FACTORS) + [0.0] * (len(self.names) - len(_FACTORS))
-        high = [8.0] * len(_FACTORS) + [100.0] * (len(self.names) - len(_FACTORS))
-        return np.array(low), np.array(high)
+        """Factors from 1/55 to 55; no term below 0 or beyond a second or two."""
+        in_ms = np.array([name in _IN_MS for name in self.names])
+        return np.where(in_ms, 0.0, -8.0), np.where(in_ms, 100.0, 8.0)
 
     def constants(self, vector: Float64) -> Constants:
         """In units of the prior's standard deviation, back into constants."""
-        numbers = vector.tolist()
-        factors = {
-            name: float(np.exp(each * _PRIOR))
-            for name, each in zip(_FACTORS, numbers, strict=False)
-        }
-        more = numbers[len(_FACTORS) :]
-        request_ms = more[1] * _REQUEST_PRIOR_MS if self.with_request else None
-        return Constants(**factors, prefill_ms=more[0] * _PREFILL_PRIOR_MS, request_ms=request_ms)
+        found = dict(zip(self.names, map(_value, self.names, vector.tolist()), strict=True))
+        return replace(self.others, **found)
+
+
+def _value(name: str, deviations: float) -> float:
+    if name in _IN_MS:
+        return deviations * _IN_MS[name][1]
+    return math.exp(deviations * _PRIOR)

@@ -9,7 +9,7 @@ from advisor.calibrate.constants import Constants
 from advisor.calibrate.solve import Fit
 
 #: Constants carried to other hardware are off by this much more, in units of the prior (0.5 in the
-#: logarithm): carried between the two recorded GPUs TPOT was off by up to 10 %.
+#: logarithm): carried between the two recorded GPUs TPOT was off by up to 16 %.
 _CARRIED = 0.2
 _DRAWS = 16
 
@@ -39,4 +39,4 @@ def predict(
     ]
     value = figure(fit.constants)
     low, high = np.percentile([*drawn, value], [2.5, 97.5]).tolist()
-    return Prediction(value, low, high, is_estimated=carried)
+    return Prediction(value, min(low, value), max(high, value), is_estimated=carried)

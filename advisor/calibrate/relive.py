@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from advisor.calibrate.iterlog import LoggedStep
 from advisor.sim.scheduler import Scheduler
@@ -33,6 +34,10 @@ class Relived:
     held_blocks: Int64
     #: int64[requests that arrived], the step before which each did
     arrived: Int64
+    #: int64[tokens, 2], request and step of each output token, in order of the steps
+    emitted: Int64
+    #: bool[steps], whether anything was left to do when the step was over
+    busy_after: NDArray[np.bool_]
     preemptions: int
     prefix_queries: int
     prefix_hits: int
@@ -48,6 +53,8 @@ def relive(load: Load, limits: Limits, logged: Sequence[LoggedStep]) -> Relived:
     rows: list[tuple[int, ...]] = []
     held: list[int] = []
     arrived: list[int] = []
+    emitted: list[tuple[int, int]] = []
+    busy_after: list[bool] = []
     mismatch = None
     for step in logged:
         open_prompts = sum(
@@ -67,8 +74,9 @@ def relive(load: Load, limits: Limits, logged: Sequence[LoggedStep]) -> Relived:
         if modelled != step.counts:
             mismatch = Mismatch(step, modelled)
             break
+        emitted.extend((request, len(rows)) for request in scheduler.complete(batch)[0])
         rows.append(_composition(batch, step.elapsed_ns))
-        scheduler.complete(batch)
+        busy_after.append(bool(scheduler.running or scheduler.waiting))
         held.append(scheduler.pool.num_usable - scheduler.pool.num_free)
     return Relived(
         mismatch=mismatch,
@@ -76,6 +84,8 @@ def relive(load: Load, limits: Limits, logged: Sequence[LoggedStep]) -> Relived:
         composition=np.array(rows, dtype=np.int64).reshape(-1, 6),
         held_blocks=np.array(held, dtype=np.int64),
         arrived=np.array(arrived, dtype=np.int64),
+        emitted=np.array(emitted, dtype=np.int64).reshape(-1, 2),
+        busy_after=np.array(busy_after, dtype=np.bool_),
         preemptions=scheduler.preemptions,
         prefix_queries=scheduler.prefix_queries,
         prefix_hits=scheduler.prefix_hits,

@@ -6,7 +6,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.calibrate.constants import Constants, Float64, Free
+from advisor.calibrate.constants import (
+    BEFORE_STEPS,
+    BETWEEN_STEPS,
+    IN_STEPS,
+    Constants,
+    Float64,
+    Free,
+)
 from advisor.calibrate.solve import Fit, solve
 from advisor.sim import EngineConfig, simulate
 from advisor.sim.cost import CostModel, no_noise
@@ -55,9 +62,7 @@ class Run:
         Turns that waited for an answer are asked for when they really were: what the fit makes of
         earlier answers moves none of them.
         """
-        if outcome not in _USABLE:
-            usable = ", ".join(sorted(_USABLE))
-            raise InputError(f"calibration: replay outcome is {outcome}; expected one of {usable}")
+        check_usable(outcome)
         used = (traces.status == RequestStatus.OK) & (np.diff(traces.event_offsets) > 0)
         first = np.zeros(len(load), dtype=np.int64)
         first[used] = traces.event_ns[traces.event_offsets[:-1][used]]
@@ -95,9 +100,19 @@ class Run:
         return ttft, tpot
 
 
+def check_usable(outcome: ReplayOutcome) -> None:
+    """Raises InputError for a replay whose times say nothing of its server."""
+    if outcome not in _USABLE:
+        usable = ", ".join(sorted(_USABLE))
+        raise InputError(f"calibration: replay outcome is {outcome}; expected one of {usable}")
+
+
 def fit_runs(runs: Sequence[Run]) -> Fit:
     """Constants that explain these runs of one deployment, of any settings."""
-    free = Free(with_request=not all(run.at_engine for run in runs))
+    names = (*IN_STEPS, *BETWEEN_STEPS)
+    if not all(run.at_engine for run in runs):
+        names += BEFORE_STEPS
+    free = Free(names)
 
     def residuals(constants: Constants) -> Float64:
         parts = [run.errors(constants) for run in runs]

@@ -8,8 +8,8 @@ from scipy.optimize import least_squares
 
 from advisor.calibrate.constants import Constants, Float64, Free
 
-#: Relative step of the numeric derivatives, and starts of the search, in units of the prior: a
-#: simulated run changes in small jumps, of which these see past most.
+#: Step of the numeric derivatives, and starts of the search, in units of the prior: a simulated
+#: run changes in small jumps, of which these see past most.
 _STEP = 0.04
 _STARTS = (0.0, 1.0)
 
@@ -66,11 +66,14 @@ def solve(
         # The prior is quadratic: what the runs do not show must come back to it.
         return np.concatenate((_robust(residuals(free.constants(vector))), vector - free.start))
 
+    def slopes(vector: Float64) -> Float64:
+        return _slopes(weighted, vector)
+
     found = [
         least_squares(
             weighted,
             free.start + offset * _start_of(free),
-            diff_step=[_STEP] * len(free.start),
+            jac=slopes,
             bounds=free.bounds,
             max_nfev=60,
         )
@@ -89,6 +92,16 @@ def solve(
         residuals_pct=shares_pct(free.constants(best.x)),
         samples=count,
     )
+
+
+def _slopes(of: Callable[[Float64], Float64], at: Float64) -> Float64:
+    """float64[residuals, constants]: forward differences of one size, also at 0.
+
+    SciPy's own `diff_step` is relative to the vector, and these begin at 0.
+    """
+    here = of(at)
+    slopes = [(of(at + step) - here) / _STEP for step in _STEP * np.eye(len(at))]
+    return np.stack(slopes, axis=1)
 
 
 def _start_of(free: Free) -> Float64:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from advisor.calibrate.constants import Constants, Float64, Free
+from advisor.calibrate.constants import IN_STEPS, Constants, Float64, Free
 from advisor.calibrate.relive import Relived
 from advisor.calibrate.solve import Fit, solve
 from advisor.sim import EngineConfig
@@ -30,7 +30,7 @@ def fit_steps(relived: Relived, config: EngineConfig) -> Fit:
         return wrong
 
     return solve(
-        Free(with_request=False),
+        Free(IN_STEPS),
         lambda constants: errors(constants) / _SPREAD,
         lambda constants: {"step": 100 * float(np.median(np.abs(errors(constants))))},
     )
@@ -48,3 +48,15 @@ def steps_ns(cost: CostModel, composition: Int64) -> Float64:
     total += np.where(filled > graph, cost.launch_fs, 0)
     nanoseconds: Float64 = total / _FS_PER_NS
     return nanoseconds
+
+
+def step_factors(relived: Relived, config: EngineConfig, constants: Constants) -> Int64:
+    """What the model leaves open of each step, in the order of the log: logged over modelled.
+
+    int64[steps], in millionths, as `CostModel.factors` takes them. In order, since a slow step is
+    seldom alone: a neighbour on the machine stays for a while.
+    """
+    cost = constants.apply(replace(CostModel.of(config), factors=no_noise()))
+    share = relived.composition[:, 5] / steps_ns(cost, relived.composition)
+    factors: Int64 = np.round(share * 1e6).astype(np.int64)
+    return factors

@@ -5,7 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from advisor.calibrate.constants import Constants, Free
+from advisor.calibrate.constants import (
+    BEFORE_STEPS,
+    BETWEEN_STEPS,
+    IN_STEPS,
+    Constants,
+    Free,
+)
 from advisor.calibrate.predict import predict
 from advisor.calibrate.runs import Run, fit_runs
 from advisor.sim import EngineConfig, simulate
@@ -103,7 +109,7 @@ def test_a_run_in_which_nothing_succeeded_is_refused() -> None:
 
 
 def test_the_vector_starts_at_the_data_sheet() -> None:
-    free = Free(with_request=True)
+    free = Free((*IN_STEPS, *BETWEEN_STEPS, *BEFORE_STEPS))
     constants = free.constants(free.start)
     assert (constants.weights, constants.prefill_ms) == (1.0, 0.5)
     assert constants.request_ms == pytest.approx(16.4)
