@@ -25,6 +25,7 @@ from advisor.profile.shipped import resolve
 from advisor.terms.flags import FlagValue
 from advisor.terms.profile import Plan, PlannedRequest, Window, WindowRole
 from advisor.terms.setting import Setting
+from advisor.terms.traces import Traces
 from tests.real import install
 from tests.real.load import play
 from tests.recordings import FOLDER, Recording, write
@@ -103,18 +104,25 @@ async def record(
 ) -> Recording:
     """Launch, play the load, and read the log of just that."""
     async with engine.serve(Setting.of(model, {**FIXED, **flags})) as server:
-        async with aiohttp.ClientSession(trust_env=False) as session:
-            samples = await fetch(session, server.base_url)
-        cache = samples["vllm:cache_config_info"][0][0]
-        before = len(await _settled_log(server))
-        async with FactsWatch(server.base_url) as watch:
-            since = await watch.facts()
-            await play(server, requests, PROFILE.block_tokens, WINDOW.duration_ns)
-            log = (await _settled_log(server))[before:]
-            over = await watch.facts(since)
+        return (await observe(server, flags, requests))[0]
+
+
+async def observe(
+    server: Endpoint, flags: dict[str, FlagValue], requests: tuple[PlannedRequest, ...]
+) -> tuple[Recording, Traces]:
+    """Play the load to a server of these flags: the log of just that, and what the client saw."""
+    async with aiohttp.ClientSession(trust_env=False) as session:
+        samples = await fetch(session, server.base_url)
+    cache = samples["vllm:cache_config_info"][0][0]
+    before = len(await _settled_log(server))
+    async with FactsWatch(server.base_url) as watch:
+        since = await watch.facts()
+        traces = await play(server, requests, PROFILE.block_tokens, WINDOW.duration_ns)
+        log = (await _settled_log(server))[before:]
+        over = await watch.facts(since)
     numbers: dict[int, int] = {}
     assert None not in (over.preemptions, over.prefix_cache_queries, over.prefix_cache_hits)
-    return Recording(
+    recording = Recording(
         vllm=server.version or "",
         flags=flags,
         block_size=int(cache["block_size"]),
@@ -143,6 +151,7 @@ async def record(
         prefix_queries=int(over.prefix_cache_queries or 0),
         prefix_hits=int(over.prefix_cache_hits or 0),
     )
+    return recording, traces
 
 
 async def _settled_log(server: Endpoint) -> list[str]:
