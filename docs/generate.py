@@ -108,8 +108,9 @@ _METRICS = """\
 <!-- Written by docs/generate.py from the definitions; change those, then `make docs`. -->
 # What each metric means
 
-All are taken over the counted requests of a replay, which are followed to their end. `--report`
-prints this table too.
+All are taken over the counted requests of a replay, which are followed to their end. A request
+that failed counts as infinitely late in TTFT, TPOT and E2E, and as an infinite gap for each token
+that it still owed. `--report` prints this table too.
 """
 
 

@@ -186,6 +186,13 @@ def _not_proven(case: Case) -> Advice:
             why = "is not proven to meet the targets on held-out load"
         setting = round_.finalist.setting
         reasons = [f"The best setting found {why}; a longer profile would give more windows"]
+    elif case.baseline is not None and case.baseline_held_out is not None:
+        # nothing could gain, so the held-out load went to the current setting alone
+        setting, measurement, confirmed = case.baseline.setting, case.baseline_held_out, True
+        reasons = [
+            "The current setting is not proven to meet the targets on held-out load; a longer "
+            "profile would give more windows"
+        ]
     elif leader is not None:
         setting, measurement, confirmed = leader.setting, leader.result.at(load), False
         reasons = ["No setting is proven to meet the targets; a longer profile would settle more"]
@@ -193,9 +200,13 @@ def _not_proven(case: Case) -> Advice:
         reasons = ["No setting that may be advised has an answer, so nothing is proven"]
         return _advice(case, AdviceOutcome.NOT_PROVEN, None, reasons)
     choice = Evidence(setting, measurement, _headroom(case, setting), confirmed)
-    baseline = round_.baseline.at_load if round_ is not None else _baseline_at_load(case)
-    reasons += evidence_lines(measurement, baseline)
-    return _advice(case, AdviceOutcome.NOT_PROVEN, choice, reasons, baseline)
+    if round_ is not None:
+        held_out = round_.baseline.at_load
+        reasons += evidence_lines(measurement, held_out)
+        return _advice(case, AdviceOutcome.NOT_PROVEN, choice, reasons, held_out)
+    beside = _baseline_at_load(case) if setting != _baseline_setting(case) else None
+    reasons += evidence_lines(measurement, beside)
+    return _advice(case, AdviceOutcome.NOT_PROVEN, choice, reasons)
 
 
 def _best_round(case: Case) -> Round | None:
@@ -218,6 +229,10 @@ def _leader(case: Case) -> Trial | None:
     return ranked[0] if ranked else None
 
 
+def _baseline_setting(case: Case) -> Setting | None:
+    return case.baseline.setting if case.baseline else None
+
+
 def _baseline_at_load(case: Case) -> Measurement | None:
     return case.baseline.result.at(case.job.spec.load) if case.baseline else None
 
@@ -238,10 +253,11 @@ def _advice(
     outcome: AdviceOutcome,
     choice: Evidence | None,
     reasons: list[str],
-    baseline_measurement: Measurement | None = None,
+    baseline_held_out: Measurement | None = None,
 ) -> Advice:
+    """`baseline_held_out` is of the round that decided; without one, of all rounds."""
     trial = case.baseline
-    held_out = baseline_measurement or case.baseline_held_out
+    held_out = baseline_held_out or case.baseline_held_out
     baseline = None
     if trial is not None:
         measurement = held_out or _baseline_at_load(case)

@@ -118,8 +118,11 @@ def _moved(target: Target, confidence: float, calibration: Calibration) -> str |
     if target.metric is Metric.ERRORS or target.percentile is None:
         return None
     name = f"{target.metric.upper()} p{target.percentile:g}"
-    if calibration.of(target.metric, target.percentile, confidence) is None:
-        return f"{name} was not, its bounds are at their nominal level"
+    rehearsed = calibration.harder(target.metric, target.percentile)
+    if rehearsed is None:
+        return f"{name} was not, so it cannot be met here, only in a job that has it as a target"
+    if rehearsed != target.percentile:
+        return f"{name} was not, so it is met only where p{rehearsed:g} is"
     margin = margin_for(target, confidence, calibration)
     judged_ms, limit_ms = margin.tight.at(target.limit_ns) / 1e6, target.limit_ns / 1e6
     if judged_ms == 0:

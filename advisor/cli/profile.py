@@ -182,7 +182,9 @@ def synth(
     seed: Annotated[
         int | None,
         typer.Option(
-            metavar="N", help="Another load of the same kind; the shipped one when not given."
+            metavar="N",
+            min=0,
+            help="Another load of the same kind; the shipped one has 1, as when not given.",
         ),
     ] = None,
     force: ForceOption = False,

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from advisor.measure.bounds import ShareBounds, bounds_at, design_effect, effective_size
 from advisor.measure.curves import Curves, Pool, pool
@@ -22,7 +23,8 @@ def judge(
 
     MET when the upper bound of the share over the limit is at most the allowed share, MISSED when
     the lower bound is above it, else UNDECIDED; no samples decide nothing. A latency is met
-    exactly when the upper bound of its percentile is within the limit. What an early stop kept
+    exactly when the upper bound of its percentile is within the limit. Where others were rehearsed
+    and its percentile was not, it is met only where a harder one is. What an early stop kept
     from being seen has no upper bound, and counts as perfect in the lower one; what waited still
     has none beyond its wait. Raises ValueError for a target that is still relative to a baseline,
     or no replay.
@@ -42,9 +44,7 @@ def judge_pool(
         shares = _error_bounds(sample, confidence)
         estimate, lower, upper = (share * 100 for share in shares)
     else:
-        shares, lower, upper = _latency_bounds(
-            sample, target, confidence, margin_for(target, confidence, calibration)
-        )
+        shares, lower, upper = _latency_bounds(sample, target, confidence, calibration)
         estimate = seen_at(sample, target.allowed_share) / 1e6
     seen = len(sample) - sample.unseen
     if sample.unseen:
@@ -76,9 +76,28 @@ def margin_for(target: Target, confidence: float, calibration: Calibration | Non
 
 
 def _latency_bounds(
-    sample: Pool, target: Target, confidence: float, margin: Margin
+    sample: Pool, target: Target, confidence: float, calibration: Calibration | None
 ) -> tuple[ShareBounds, float, float]:
     """Of the share over the limit, and of the percentile, ms."""
+    margin = margin_for(target, confidence, calibration)
+    shares, lower, upper = _bounds_with(margin, sample, target, confidence)
+    if calibration is None or target.percentile is None:
+        return shares, lower, upper
+    rehearsed = calibration.harder(target.metric, target.percentile)
+    if rehearsed == target.percentile:
+        return shares, lower, upper
+    # nobody knows how far its own upper bound is off
+    if rehearsed is None:
+        return ShareBounds(shares.share, shares.lower, 1.0), lower, math.inf
+    harder = replace(target, percentile=rehearsed)
+    theirs, _, upper = _latency_bounds(sample, harder, confidence, calibration)
+    met = theirs.upper <= harder.allowed_share
+    return ShareBounds(shares.share, shares.lower, theirs.upper if met else 1.0), lower, upper
+
+
+def _bounds_with(
+    margin: Margin, sample: Pool, target: Target, confidence: float
+) -> tuple[ShareBounds, float, float]:
     clumped = clumping(sample, target.allowed_share)
     test, stricter = clumped.test(confidence), clumped.test(margin.nominal or confidence)
     limit = target.limit_ns

@@ -26,7 +26,7 @@ class Imported:
 
 
 _AZURE_COLUMNS = ["TIMESTAMP", "ContextTokens", "GeneratedTokens"]
-_AZURE_TIME = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?:\.(\d{1,9}))?", re.ASCII)
+_AZURE_TIME = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(?:\+00:00)?", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -34,8 +34,8 @@ def import_azure(path: Path) -> Imported:
     """Read a CSV of Azure's LLM inference traces of 2023 or 2024.
 
     The columns are `TIMESTAMP,ContextTokens,GeneratedTokens`; all seven decimals of a second
-    are kept. Time starts at the first row. Rows of zero tokens are dropped and counted. Raises
-    ProfileError naming row (the line's number, from 1) and column.
+    are kept; those of 2024 end in `+00:00`. Time starts at the first row. Rows of zero tokens
+    are dropped and counted. Raises ProfileError naming row (the line's number, from 1) and column.
     """
     lines = decode(path, read_bytes(path)).split("\n")
     header = lines[0].strip().split(",")

@@ -100,7 +100,7 @@ class _Row:
         try:
             # Decimal keeps every digit of a timestamp; a float would round epoch milliseconds
             fields = json.loads(line, parse_float=Decimal, object_pairs_hook=_once)
-        except (ValueError, RecursionError) as exc:
+        except (ValueError, RecursionError, ArithmeticError) as exc:
             raise ProfileError(
                 f"{self._where}: not JSON: {_brief(line)} ({_brief(exc)}); "
                 "expected one JSON object per line"

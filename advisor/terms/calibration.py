@@ -51,3 +51,8 @@ class Calibration:
         if enough:
             return min(enough, key=lambda r: r.confidence)
         return max(same, key=lambda r: r.confidence, default=None)
+
+    def harder(self, metric: Metric, percentile: float) -> float | None:
+        """The least percentile rehearsed that is no lower: who meets it meets this one."""
+        rehearsed = {r.percentile for r in self.rehearsed if r.metric is metric}
+        return min((p for p in rehearsed if p >= percentile), default=None)

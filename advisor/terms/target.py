@@ -37,11 +37,13 @@ class Verdict(StrEnum):
 
 _TARGET = re.compile(
     r"\s*(?P<metric>[a-z_0-9]+)\s*(?::\s*p(?P<percentile>[0-9.]+))?\s*<=\s*"
-    r"(?P<limit>[^a-z%\s]+)\s*(?P<unit>[a-zA-Z%]*)\s*",
+    r"(?P<limit>[0-9.]+e[+-]?[0-9]+|[^a-z%\s]+)\s*(?P<unit>[a-zA-Z%]*)\s*",
     re.IGNORECASE,
 )
 _PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?inf|nan", re.ASCII | re.I)
 _NS_PER = {Unit.MS: 1_000_000, Unit.S: 1_000_000_000}
+#: The rarest sample that a percentile may be about, and the longest limit, in ns: 30 years
+_RAREST_SHARE, _LONGEST_NS = 1e-9, 10**18
 _LATENCIES = ", ".join(m for m in Metric if m is not Metric.ERRORS)
 
 
@@ -99,6 +101,8 @@ def parse_target(text: str) -> Target:
     unit = _unit(text, metric, found["unit"].lower())
     if limit < 0 or (limit == 0 and metric is not Metric.ERRORS):
         raise TargetError(f"target {text!r}: limit {found['limit']} must be above 0")
+    if unit in _NS_PER and limit * _NS_PER[unit] > _LONGEST_NS:
+        raise TargetError(f"target {text!r}: limit {found['limit']}{unit} must be at most 1e9s")
     percentile = _percentile(text, metric, found["percentile"])
     if metric is Metric.ERRORS and limit >= 100:
         raise TargetError(f"target {text!r}: limit {found['limit']}% must be below 100%")
@@ -140,8 +144,11 @@ def _percentile(text: str, metric: Metric, word: str | None) -> float | None:
     if word is None:
         raise TargetError(f"target {text!r}: {metric} needs a percentile, e.g. {metric}:p95")
     percentile = _number(text, "percentile", word)
-    if not 50 <= percentile < 100:
-        raise TargetError(f"target {text!r}: percentile p{word} must be from 50 to below 100")
+    if not 50 <= percentile <= 100 * (1 - _RAREST_SHARE):
+        raise TargetError(
+            f"target {text!r}: percentile p{word} must be from 50 to below 100 "
+            "(p99.9999999 at most)"
+        )
     return percentile
 
 

@@ -58,6 +58,27 @@ def test_not_proven_without_a_proof_shows_the_last_finalist() -> None:
     assert advice.diff == ("--max-num-seqs 256 -> 8",)
 
 
+def test_not_proven_without_a_finalist_shows_what_the_held_out_load_said() -> None:
+    searched = baseline(measurement(MET))
+    advice = advise(case([searched], held_out=measurement(UNDECIDED)))
+    assert advice.outcome is AdviceOutcome.NOT_PROVEN
+    assert advice.choice is not None
+    assert advice.baseline is not None
+    for shown in (advice.choice, advice.baseline):
+        assert shown.setting == searched.setting
+        assert shown.measurement == measurement(UNDECIDED)
+        assert shown.confirmed
+    assert advice.reasons[0].startswith("The current setting is not proven to meet the targets on")
+
+
+def test_figures_of_the_search_are_never_shown_as_held_out() -> None:
+    advice = advise(case([baseline(measurement(UNDECIDED)), FIRST]))
+    assert advice.outcome is AdviceOutcome.NOT_PROVEN
+    assert advice.baseline is not None
+    assert advice.baseline.measurement == measurement(UNDECIDED)
+    assert not advice.baseline.confirmed
+
+
 def test_not_proven_where_nothing_has_an_answer_has_no_choice() -> None:
     failed = baseline(failure=broken(Reason.HUNG))
     advice = advise(case([failed]))

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from advisor.measure.judge import judge, margin_for
 from advisor.measure.margin import MOST_FACTOR, Margin, margin_of
 from advisor.terms.calibration import Calibration, Rehearsed, Rung
-from advisor.terms.target import Metric, Verdict, parse_target
+from advisor.terms.measurement import Judgement
+from advisor.terms.target import Metric, Target, Unit, Verdict, parse_target
 from tests.unit.measure.test_judge import random_replays
 
 MS = 1_000_000
@@ -120,3 +121,32 @@ def test_a_verdict_needs_the_margin_that_the_rehearsal_asks_for() -> None:
     assert wary.share_over_upper > target.allowed_share
     looser = judge(sample, parse_target("ttft:p95<=600ms"), 0.95, calibration(0.95))
     assert looser.verdict is Verdict.MET
+
+
+def test_a_percentile_that_was_not_rehearsed_is_met_where_a_harder_one_is() -> None:
+    sample, known = random_replays(1), calibration(0.95)
+
+    def judged(text: str) -> Judgement:
+        return judge(sample, parse_target(text), 0.95, known)
+
+    for limit in ("300ms", "600ms"):
+        harder, easier = judged(f"ttft:p95<={limit}"), judged(f"ttft:p94<={limit}")
+        assert easier.verdict is harder.verdict
+        assert easier.upper == harder.upper
+    # beyond what was rehearsed, and of another metric, nothing is known to be met
+    for text in ("ttft:p96<=600ms", "e2e:p50<=1000s"):
+        alone = judged(text)
+        assert (alone.verdict, alone.upper) == (Verdict.UNDECIDED, math.inf)
+    assert judged("ttft:p96<=1ms").verdict is Verdict.MISSED
+
+
+@given(st.floats(50, 99.9), st.floats(50, 99.9), st.floats(100, 1_000))
+def test_a_harder_percentile_is_never_met_where_an_easier_one_is_not(
+    one: float, other: float, limit_ms: float
+) -> None:
+    sample, known = random_replays(1), calibration(0.95)
+    easier, harder = (
+        judge(sample, Target(Metric.TTFT, p, limit_ms, Unit.MS), 0.95, known).verdict
+        for p in sorted((one, other))
+    )
+    assert harder is not Verdict.MET or easier is Verdict.MET

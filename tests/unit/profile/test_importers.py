@@ -64,6 +64,12 @@ def test_azure_files_may_come_from_windows(tmp_path: Path) -> None:
     assert imported.profile.name == "trace"
 
 
+def test_azure_times_of_2024_name_their_zone(tmp_path: Path) -> None:
+    rows = [f"2024-05-10 00:00:00{more}+00:00,10,5\n" for more in ("", ".009930")]
+    profile = import_azure(azure(tmp_path, HEADER + "".join(rows))).profile
+    assert [r.arrival_ns for r in profile.requests] == [0, 9_930_000]
+
+
 def test_azure_rows_without_tokens_are_dropped_and_counted(tmp_path: Path) -> None:
     text = HEADER + ROW.replace(",10,", ",0,") + ROW + ROW.replace(",5", ",0") * 2
     profile = import_azure(azure(tmp_path, text)).profile
