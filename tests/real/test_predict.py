@@ -34,7 +34,7 @@ SETTINGS: dict[str, dict[str, FlagValue]] = {
     "2048": {"max_num_batched_tokens": 2048},
     "512, caching off": {"max_num_batched_tokens": 512, "enable_prefix_caching": False},
 }
-LOADS = (1.0, 2.0)
+LOADS = (0.75, 1.5)
 LAUNCHES = 3
 SEEDS = 9
 WINDOW = Window("predict", WindowRole.SEARCH, 60 * SECOND, 100 * SECOND)
@@ -86,7 +86,7 @@ async def measure(engine: VllmEngine, model: str, name: str, number: int) -> dic
     async with engine.serve(Setting.of(model, {**FIXED, **SETTINGS[name]})) as server:
         await play(server, requests(1.0, salt=0)[:20], PROFILE.block_tokens, WINDOW.duration_ns)
         for load in LOADS if number % 2 else LOADS[::-1]:
-            planned = requests(load, salt=10 * number + int(load))
+            planned = requests(load, salt=10 * number + LOADS.index(load) + 1)
             traces = await play(server, planned, PROFILE.block_tokens, WINDOW.duration_ns)
             found.update({(name, load, i): ms for i, ms in enumerate(figures_ms(traces))})
     return found
