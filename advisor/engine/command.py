@@ -8,6 +8,7 @@ import shlex
 import shutil
 import socket
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from advisor.engine.leftovers import launch_folder
@@ -114,10 +115,15 @@ def check_flags(names: Iterable[tuple[str, str]], known: frozenset[str], version
 
 def _keep(path: Path, flags: frozenset[str]) -> None:
     """Whole or not at all: another process may read it at any moment."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(f".{os.getpid()}")
-    part.write_text(json.dumps(sorted(flags)), encoding="utf-8")
-    part.replace(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text(json.dumps(sorted(flags)), encoding="utf-8")
+        part.replace(path)
+    except OSError:
+        # a folder that cannot be written costs the next job 20 s, this one nothing
+        with suppress(OSError):
+            part.unlink()
 
 
 def _fingerprint(command: Sequence[str], version: str) -> str:
