@@ -2,8 +2,8 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Iterable
-from contextlib import AbstractContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -16,6 +16,7 @@ from advisor.engine.doctor import hardware_name
 from advisor.engine.endpoint import Endpoint, get_json, read_launch, served_names
 from advisor.engine.engine import Mark, unmarked
 from advisor.engine.gpulock import hold
+from advisor.engine.logs import check_logs
 from advisor.terms.errors import EngineError, InputError, LaunchFailed
 from advisor.terms.outcome import Failure, Reason
 from advisor.terms.setting import Setting
@@ -71,8 +72,11 @@ class AttachEngine:
     async def check_flags(self, names: Iterable[tuple[str, str]], version: str) -> None:
         """Its flags are what they are: none is set."""
 
-    def hold(self, what: str) -> AbstractContextManager[None]:
-        return hold([self._url], self._log_dir.parent / "locks", what)
+    @contextmanager
+    def hold(self, what: str) -> Iterator[None]:
+        with hold([self._url], self._log_dir.parent / "locks", what):
+            check_logs(self._log_dir)
+            yield
 
     @asynccontextmanager
     async def serve(self, setting: Setting, mark: Mark = unmarked) -> AsyncIterator[Endpoint]:
