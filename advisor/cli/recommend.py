@@ -129,7 +129,8 @@ def recommend(
         str | None,
         typer.Option(
             metavar="GPUS",
-            help="GPUs that a server may use, e.g. 0 or 0,1: one set; only for --engine vllm.",
+            help="GPUs that a server may use, e.g. 0 or 0,1: one set; only for --engine vllm "
+            "or docker.",
         ),
     ] = None,
     api: Annotated[
@@ -137,7 +138,7 @@ def recommend(
         typer.Option(
             metavar="NAME",
             help="completions sends prompts as token ids, exact in length; chat sends them as "
-            "messages of about that length. Default: completions; only for --engine vllm.",
+            "messages of about that length. Default: completions; not for --engine sim.",
         ),
     ] = None,
     report: Annotated[

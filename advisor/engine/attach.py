@@ -45,12 +45,7 @@ class AttachEngine:
 
         Raises InputError for what is no http address.
         """
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.netloc or parts.query:
-            raise InputError(
-                f"--vllm-command {url!r}: --engine attach takes the address of a running server, "
-                "e.g. http://127.0.0.1:8000"
-            )
+        _check_address(url)
         self.devices: Devices = NoDevices()
         self._url = url.rstrip("/")
         self._model = model
@@ -105,6 +100,25 @@ class AttachEngine:
 
     def _session(self) -> aiohttp.ClientSession:
         return aiohttp.ClientSession(timeout=self._timeout, trust_env=False)
+
+
+def _check_address(url: str) -> None:
+    """Raises InputError, which repeats no password."""
+    expected = "--engine attach takes the address of a running server, e.g. http://127.0.0.1:8000"
+    if "@" in url:
+        raise InputError(f"--vllm-command: a user or password in it is never sent; {expected}")
+    try:
+        parts = urlsplit(url)
+    except ValueError as exc:
+        raise InputError(f"--vllm-command {url!r}: {exc}; {expected}") from exc
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
+        raise InputError(f"--vllm-command {url!r}: {expected}")
+    try:
+        reachable = parts.port != 0
+    except ValueError:
+        reachable = False
+    if not reachable:
+        raise InputError(f"--vllm-command {url!r}: the port is not from 1 to 65535; {expected}")
 
 
 def _write(path: Path, text: str) -> None:

@@ -38,11 +38,18 @@ def resolve_command(command: str | Sequence[str]) -> list[str]:
             f"--vllm-command {shown!r}: it is empty; expected the vllm executable, on PATH or as "
             "a path, or leave it out for `vllm`"
         )
-    found = shutil.which(os.path.expanduser(words[0]))
-    if found is None:
+    if words[-1] == "serve" or words[1:2] == ["serve"]:
         raise InputError(
-            f"--vllm-command {shown!r}: no such command; expected the vllm executable, on PATH "
-            "or as a path"
+            f"--vllm-command {shown!r}: expected what stands before `serve`; leave `serve` and "
+            "what follows it out, flags go into --baseline"
+        )
+    path = os.path.expanduser(words[0])
+    found = shutil.which(path)
+    if found is None:
+        named = os.path.dirname(path) and os.path.isfile(path)
+        why = f"{words[0]} is not executable" if named else "no such command"
+        raise InputError(
+            f"--vllm-command {shown!r}: {why}; expected the vllm executable, on PATH or as a path"
         )
     return [os.path.abspath(found), *words[1:]]
 

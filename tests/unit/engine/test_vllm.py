@@ -268,6 +268,21 @@ def test_words_of_a_command() -> None:
     assert resolve_command("sh -c true")[1:] == ["-c", "true"]
 
 
+@pytest.mark.parametrize("rest", ["serve", "serve llama --port 1", "-m vllm serve"])
+def test_serve_is_ours_to_say(rest: str) -> None:
+    with pytest.raises(InputError, match="expected what stands before `serve`; leave `serve`"):
+        resolve_command([sys.executable, *rest.split()])
+
+
+def test_a_file_that_is_not_executable(tmp_path: Path) -> None:
+    script = tmp_path / "vllm"
+    with pytest.raises(InputError, match="no such command; expected"):
+        resolve_command(str(script))
+    script.touch(mode=0o644)
+    with pytest.raises(InputError, match=f"{script} is not executable; expected"):
+        resolve_command(str(script))
+
+
 def test_a_fresh_port_can_be_bound() -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", free_port()))
