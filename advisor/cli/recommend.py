@@ -154,7 +154,7 @@ def recommend(
     Example:
       advisor recommend --engine sim --model llama-3.1-8b --hardware h100-sxm \\
         --profile chat-and-documents \\
-        --target 'ttft:p95<=1500ms' --target 'itl:p99<=40ms'
+        --target 'ttft:p95<=1000ms' --target 'itl:p99<=40ms'
 
     A new job needs --model, --profile and at least one --target. Progress goes to stderr, the
     result to stdout. Exit codes: 0 proven advice, 1 internal error, 2 bad input, 3 none meets,
