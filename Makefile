@@ -22,7 +22,7 @@ demo: $(READY) ## recommend a setting on the simulator, no GPU needed
 	@rm -rf .demo && mkdir .demo
 	$(BIN)/advisor recommend --engine sim --model llama-3.1-8b --hardware h100-sxm \
 	  --profile profiles/chat-and-documents.jsonl \
-	  --target 'ttft:p95<=1500ms' --target 'itl:p99<=40ms' --db sqlite:///.demo/advisor.db
+	  --target 'ttft:p95<=1000ms' --target 'itl:p99<=40ms' --db sqlite:///.demo/advisor.db
 
 test: $(READY) ## the quick tests, under 3 minutes
 	$(BIN)/python -m pytest -q -n 2 -m 'not slow and not real and not accept'

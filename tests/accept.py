@@ -39,14 +39,14 @@ def script(path: str, *options: str) -> Step:
 #: What holds on a machine however busy: the soak waits for servers most of the time, and the
 #: simulator's bounds are found in virtual time, so these two run side by side.
 SIDE_BY_SIDE = (script("tests/soak.py"), script("benchmarks/coverage.py"))
-#: First what tells soonest that the rest would be in vain. The gate's slow tests are left to it.
-QUICK = tuple(map(make, ("check", "test", "demo")))
+#: Checks and tests are left to the gate, which runs them on the same commit.
+DEMO = make("demo")
 #: The whole real suite instead of the gate's smoke.
 REAL = make("test-real")
 
 
 def main() -> int:
-    done = [run(step) for step in QUICK]
+    done = [run(DEMO)]
     with ThreadPoolExecutor() as lanes:
         done += lanes.map(run, SIDE_BY_SIDE)
     done += map(run, (REAL, *timed_benchmarks()))
@@ -63,7 +63,7 @@ def timed_benchmarks() -> Iterable[Step]:
 
 
 def run(step: Step) -> dict[str, Any]:
-    """Its outcome; what it prints goes to stderr as it comes, but for figures."""
+    """Its outcome; what it prints goes to stderr as it comes, figures at its end."""
     print(f"=== {step.name}", file=sys.stderr, flush=True)
     began = time.monotonic()
     stdout = subprocess.PIPE if step.prints_figures else sys.stderr
@@ -73,6 +73,7 @@ def run(step: Step) -> dict[str, Any]:
     if step.prints_figures:
         with contextlib.suppress(ValueError):  # of one that ended half-way
             told["figures"] = json.loads(ended.stdout)
+        print(ended.stdout, file=sys.stderr, end="")
     print(f"=== {step.name}: {ended.returncode} after {seconds} s", file=sys.stderr, flush=True)
     return told
 

@@ -105,7 +105,7 @@ def _look(place: Place, figures: Figures) -> None:
     """What a job that has ended left of itself, or of the killed ones before it."""
     figures.leaked_processes += len(launched(place.mark))
     figures.leaked_files += len(os.listdir(_temporary(place)))
-    figures.ports_open += len(listened_on(ports(place.logs)))
+    figures.ports_open += len(listened_on(ports(place.logs), place.mark))
     figures.locks_held += len(held_locks(place.folder))
 
 

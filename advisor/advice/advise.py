@@ -34,6 +34,8 @@ class Case:
     rounds: tuple[Round, ...]
     #: the baseline over all rounds, judged once
     baseline_held_out: Measurement | None
+    #: every launch that came to its end, those that were tried again too
+    search_launches: int
     confirm_launches: int
     replays: int
     #: how far the baseline differs from itself, for each target
@@ -279,7 +281,7 @@ def _advice(
         baseline=baseline,
         diff=diff(choice.setting, trial.setting) if choice and trial else (),
         reasons=(*reasons, *case.notes, *(line for line in more if line)),
-        search_launches=len(case.trials),
+        search_launches=case.search_launches,
         confirm_launches=case.confirm_launches,
         replays=case.replays,
         confidence=spec.confidence,

@@ -54,12 +54,15 @@ def targets_line(judgement: Judgement, baseline: Judgement | None) -> str:
         else (f"of {things} over {target.limit:g} {target.unit}")
     )
     # the bound that decides: from below for a miss, from above for anything else
-    bound = f"at most {percent(judgement.share_over_upper)}"
+    with_confidence = f"with {100 * judgement.confidence:.3g} % confidence"
+    bound = f"at most {percent(judgement.share_over_upper)} {with_confidence}"
+    if judgement.share_over_upper >= 1:
+        bound = "at most how many is not known"
     if judgement.verdict is Verdict.MISSED and judgement.share_over_lower is not None:
-        bound = f"at least {percent(judgement.share_over_lower)}"
+        bound = f"at least {percent(judgement.share_over_lower)} {with_confidence}"
     line = (
-        f"{name}{at} {judgement.verdict}: {percent(judgement.share_over)} {over}, {bound} with "
-        f"{100 * judgement.confidence:.3g} % confidence, {percent(target.allowed_share)} allowed"
+        f"{name}{at} {judgement.verdict}: {percent(judgement.share_over)} {over}, {bound}, "
+        f"{percent(target.allowed_share)} allowed"
     )
     if baseline is not None and baseline.share_over is not None:
         line += f"; baseline {percent(baseline.share_over)}"
@@ -168,4 +171,4 @@ def failures_line(trials: Sequence[Trial]) -> str | None:
     if not counts:
         return None
     listed = ", ".join(f"{reason} x{count}" for reason, count in sorted(counts.items()))
-    return f"Did not run: {listed}"
+    return f"Settings that did not run: {listed}"

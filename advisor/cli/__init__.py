@@ -10,7 +10,7 @@ from pydantic_core import ErrorDetails
 from rich.console import Console
 
 from advisor.cli.options import Interrupted
-from advisor.terms.errors import AdvisorError, Blocked, InputError, LedgerError
+from advisor.terms.errors import AdvisorError, Blocked, EngineError, InputError, LedgerError
 
 EXIT_INTERNAL, EXIT_INPUT, EXIT_BLOCKED, EXIT_INTERRUPTED = 1, 2, 6, 130
 
@@ -70,7 +70,7 @@ def _root(
     Exit codes:
       0    done; of recommend and what-if: the advice is proven
       1    internal error
-      2    bad input, or a database that cannot be used
+      2    bad input, or a database, folder or engine that cannot be used
       3    no setting tried meets the targets
       4    not proven, nothing may be rolled out on this evidence
       6    blocked: this machine allows no (further) launch
@@ -103,7 +103,7 @@ def run(argv: list[str]) -> int:
         code: int | None = app(args=argv or ["--help"], prog_name="advisor", standalone_mode=False)
     except typer.TyperException as exc:
         text, code = _with_value(exc), EXIT_INPUT
-    except (InputError, LedgerError) as exc:
+    except (InputError, LedgerError, EngineError) as exc:
         text, code = str(exc), EXIT_INPUT
     except Blocked as exc:
         text, code = f"blocked: {exc}", EXIT_BLOCKED

@@ -14,8 +14,9 @@ from advisor.cli.played import played_json, print_played
 from advisor.cli.tables import print_advice, stdout_console, trials_table
 from advisor.replay.audit import gates_line
 from advisor.store.rows import Played
+from advisor.terms.advice import Advice
 from advisor.terms.job import Job, Trial
-from advisor.wiring.stored import open_ledger
+from advisor.wiring.stored import open_ledger, trials_now
 
 JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="A job's id, from `jobs`.")]
 
@@ -28,8 +29,10 @@ def jobs(db: DbOption = None, as_json_: JsonOption = False) -> None:
       advisor jobs --json
     """
     with open_ledger(db, create=False) as ledger:
-        listed = [(job, ledger.advice(job.id)) for job in ledger.jobs()]
-    rows = [_job_json(job, str(advice.outcome) if advice else None) for job, advice in listed]
+        listed = [
+            (job, ledger.advice(job.id), ledger.is_abandoned(job.id)) for job in ledger.jobs()
+        ]
+    rows = [_job_json(job, advice, abandoned) for job, advice, abandoned in listed]
     if as_json_:
         typer.echo(json.dumps({"schema": 1, "jobs": rows}, allow_nan=False))
         return
@@ -40,18 +43,18 @@ def jobs(db: DbOption = None, as_json_: JsonOption = False) -> None:
         engine = f"{row['engine']}{' (simulated)' if row['simulated'] else ''}"
         targets = ", ".join(row["targets"])
         outcome = row["outcome"] or ""
-        table.add_row(
-            row["job"], row["created_at"], row["state"], outcome, row["model"], engine, targets
-        )
+        state = row["state"] + (", nobody works on it: go on with --resume" * row["abandoned"])
+        table.add_row(row["job"], row["created_at"], state, outcome, row["model"], engine, targets)
     stdout_console().print(table)
 
 
-def _job_json(job: Job, outcome: str | None) -> dict[str, Any]:
+def _job_json(job: Job, advice: Advice | None, abandoned: bool) -> dict[str, Any]:
     return {
         "job": job.id,
         "created_at": job.created_at,
         "state": job.state,
-        "outcome": outcome,
+        "abandoned": abandoned,
+        "outcome": None if advice is None else str(advice.outcome),
         "model": job.spec.model,
         "engine": job.engine.kind,
         "hardware": job.engine.hardware,
@@ -70,15 +73,17 @@ def show(job_id: JobArgument, db: DbOption = None, as_json_: JsonOption = False)
     with open_ledger(db, create=False) as ledger:
         job, advice = ledger.job(job_id), ledger.advice(job_id)
         trials, played = ledger.trials(job_id), ledger.played(job_id)
+        abandoned = ledger.is_abandoned(job_id)
     if advice is None:
-        outcome = {"schema": 1, **_job_json(job, None), "trials": len(trials)}
+        outcome = {"schema": 1, **_job_json(job, None, abandoned), "trials": len(trials)}
         if as_json_:
             typer.echo(json.dumps(outcome, allow_nan=False))
         else:
             label = " (simulated)" if job.engine.simulated else ""
+            nobody = "nobody works on it, " if abandoned else ""
             typer.echo(
                 f"job {job.id}{label} is not finished, {len(trials)} trials so far; "
-                f"go on with: {resume_command(job.id, db)}"
+                f"{nobody}go on with: {resume_command(job.id, db)}"
             )
         return 0
     if as_json_:
@@ -98,7 +103,7 @@ def trials(job_id: JobArgument, db: DbOption = None, as_json_: JsonOption = Fals
       advisor trials 1f0c9a2b --json
     """
     with open_ledger(db, create=False) as ledger:
-        job, rows = ledger.job(job_id), ledger.trials(job_id)
+        job, rows = ledger.job(job_id), trials_now(ledger, job_id)
         played = ledger.played(job_id)
     if as_json_:
         found = [_trial_json(trial, played.get(trial.number, [])) for trial in rows]

@@ -129,7 +129,8 @@ def recommend(
         str | None,
         typer.Option(
             metavar="GPUS",
-            help="GPUs that a server may use, e.g. 0 or 0,1: one set; only for --engine vllm.",
+            help="GPUs that a server may use, e.g. 0 or 0,1: one set; only for --engine vllm "
+            "or docker.",
         ),
     ] = None,
     api: Annotated[
@@ -137,7 +138,7 @@ def recommend(
         typer.Option(
             metavar="NAME",
             help="completions sends prompts as token ids, exact in length; chat sends them as "
-            "messages of about that length. Default: completions; only for --engine vllm.",
+            "messages of about that length. Default: completions; not for --engine sim.",
         ),
     ] = None,
     report: Annotated[
@@ -153,7 +154,7 @@ def recommend(
     Example:
       advisor recommend --engine sim --model llama-3.1-8b --hardware h100-sxm \\
         --profile chat-and-documents \\
-        --target 'ttft:p95<=1500ms' --target 'itl:p99<=40ms'
+        --target 'ttft:p95<=1000ms' --target 'itl:p99<=40ms'
 
     A new job needs --model, --profile and at least one --target. Progress goes to stderr, the
     result to stdout. Exit codes: 0 proven advice, 1 internal error, 2 bad input, 3 none meets,

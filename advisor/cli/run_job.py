@@ -15,6 +15,7 @@ from advisor.cli.report import check_report, write_report
 from advisor.cli.tables import print_advice, stdout_console, trials_table
 from advisor.store.ledger import SqlLedger
 from advisor.terms.advice import Advice
+from advisor.terms.errors import AdvisorError, EngineError, LeaseLost, LedgerError
 from advisor.terms.job import Job
 from advisor.tune.case import baseline_of
 from advisor.wiring.asked import Asked
@@ -69,10 +70,20 @@ def _run(
         advice = asyncio.run(run(prepared, job, ledger, watch))
     except KeyboardInterrupt:
         raise Interrupted(f"interrupted; go on with: {resume_command(job.id, db)}") from None
+    except LeaseLost:
+        raise  # whoever has the job now goes on with it
+    except LedgerError as exc:
+        raise LedgerError(_with_way_on(exc, job, db)) from exc
+    except EngineError as exc:
+        raise EngineError(_with_way_on(exc, job, db)) from exc
     finally:
         watch.close()
     _print(ledger.job(job.id), advice, ledger, as_json_, report)
     return advice.outcome.exit_code
+
+
+def _with_way_on(exc: AdvisorError, job: Job, db: str | None) -> str:
+    return f"{exc}; once that is remedied, go on with: {resume_command(job.id, db)}"
 
 
 def _print(

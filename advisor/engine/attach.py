@@ -2,8 +2,8 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Iterable
-from contextlib import AbstractContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -16,6 +16,7 @@ from advisor.engine.doctor import hardware_name
 from advisor.engine.endpoint import Endpoint, get_json, read_launch, served_names
 from advisor.engine.engine import Mark, unmarked
 from advisor.engine.gpulock import hold
+from advisor.engine.logs import check_logs
 from advisor.terms.errors import EngineError, InputError, LaunchFailed
 from advisor.terms.outcome import Failure, Reason
 from advisor.terms.setting import Setting
@@ -44,12 +45,7 @@ class AttachEngine:
 
         Raises InputError for what is no http address.
         """
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.netloc or parts.query:
-            raise InputError(
-                f"--vllm-command {url!r}: --engine attach takes the address of a running server, "
-                "e.g. http://127.0.0.1:8000"
-            )
+        _check_address(url)
         self.devices: Devices = NoDevices()
         self._url = url.rstrip("/")
         self._model = model
@@ -71,8 +67,11 @@ class AttachEngine:
     async def check_flags(self, names: Iterable[tuple[str, str]], version: str) -> None:
         """Its flags are what they are: none is set."""
 
-    def hold(self, what: str) -> AbstractContextManager[None]:
-        return hold([self._url], self._log_dir.parent / "locks", what)
+    @contextmanager
+    def hold(self, what: str) -> Iterator[None]:
+        with hold([self._url], self._log_dir.parent / "locks", what):
+            check_logs(self._log_dir)
+            yield
 
     @asynccontextmanager
     async def serve(self, setting: Setting, mark: Mark = unmarked) -> AsyncIterator[Endpoint]:
@@ -101,6 +100,25 @@ class AttachEngine:
 
     def _session(self) -> aiohttp.ClientSession:
         return aiohttp.ClientSession(timeout=self._timeout, trust_env=False)
+
+
+def _check_address(url: str) -> None:
+    """Raises InputError, which repeats no password."""
+    expected = "--engine attach takes the address of a running server, e.g. http://127.0.0.1:8000"
+    if "@" in url:
+        raise InputError(f"--vllm-command: a user or password in it is never sent; {expected}")
+    try:
+        parts = urlsplit(url)
+    except ValueError as exc:
+        raise InputError(f"--vllm-command {url!r}: {exc}; {expected}") from exc
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
+        raise InputError(f"--vllm-command {url!r}: {expected}")
+    try:
+        reachable = parts.port != 0
+    except ValueError:
+        reachable = False
+    if not reachable:
+        raise InputError(f"--vllm-command {url!r}: the port is not from 1 to 65535; {expected}")
 
 
 def _write(path: Path, text: str) -> None:

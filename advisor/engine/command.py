@@ -8,6 +8,7 @@ import shlex
 import shutil
 import socket
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from advisor.engine.leftovers import launch_folder
@@ -37,11 +38,18 @@ def resolve_command(command: str | Sequence[str]) -> list[str]:
             f"--vllm-command {shown!r}: it is empty; expected the vllm executable, on PATH or as "
             "a path, or leave it out for `vllm`"
         )
-    found = shutil.which(os.path.expanduser(words[0]))
-    if found is None:
+    if words[-1] == "serve" or words[1:2] == ["serve"]:
         raise InputError(
-            f"--vllm-command {shown!r}: no such command; expected the vllm executable, on PATH "
-            "or as a path"
+            f"--vllm-command {shown!r}: expected what stands before `serve`; leave `serve` and "
+            "what follows it out, flags go into --baseline"
+        )
+    path = os.path.expanduser(words[0])
+    found = shutil.which(path)
+    if found is None:
+        named = os.path.dirname(path) and os.path.isfile(path)
+        why = f"{words[0]} is not executable" if named else "no such command"
+        raise InputError(
+            f"--vllm-command {shown!r}: {why}; expected the vllm executable, on PATH or as a path"
         )
     return [os.path.abspath(found), *words[1:]]
 
@@ -114,10 +122,15 @@ def check_flags(names: Iterable[tuple[str, str]], known: frozenset[str], version
 
 def _keep(path: Path, flags: frozenset[str]) -> None:
     """Whole or not at all: another process may read it at any moment."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(f".{os.getpid()}")
-    part.write_text(json.dumps(sorted(flags)), encoding="utf-8")
-    part.replace(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text(json.dumps(sorted(flags)), encoding="utf-8")
+        part.replace(path)
+    except OSError:
+        # a folder that cannot be written costs the next job 20 s, this one nothing
+        with suppress(OSError):
+            part.unlink()
 
 
 def _fingerprint(command: Sequence[str], version: str) -> str:

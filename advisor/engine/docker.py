@@ -19,6 +19,7 @@ from advisor.engine.endpoint import Endpoint, prove_ours, read_launch
 from advisor.engine.engine import Mark, unmarked
 from advisor.engine.gpulock import hold
 from advisor.engine.leftovers import end_leftovers
+from advisor.engine.logs import check_logs
 from advisor.engine.memory import Memory
 from advisor.engine.process import new_token
 from advisor.engine.start import StartLimits, until_ready
@@ -85,8 +86,15 @@ class DockerEngine:
     @contextmanager
     def hold(self, what: str) -> Iterator[None]:
         with hold(self.devices.names(), self._log_dir.parent / "locks", what):
+            check_logs(self._log_dir)
             end_leftovers()
-            end_containers(self._docker)
+            try:
+                end_containers(self._docker)
+            except EngineError as exc:
+                raise InputError(
+                    f"engine docker: {exc}; it takes a Docker daemon that runs and that this user "
+                    "may use (see `docker info`), or --engine vllm with a --vllm-command"
+                ) from exc
             yield
 
     @asynccontextmanager
@@ -110,9 +118,11 @@ class DockerEngine:
         try:
             self._log_dir.mkdir(parents=True, exist_ok=True)
             log_path.write_text(f"# {shlex.join(argv)}\n")
+            await container.start(argv, {**os.environ, **self._environment.variables}, log_path)
         except OSError as exc:
-            raise EngineError(f"{log_path} cannot be written: {exc.strerror}") from exc
-        await container.start(argv, {**os.environ, **self._environment.variables}, log_path)
+            raise EngineError(
+                f"{self._docker} cannot be run with its log at {log_path}: {exc.strerror}"
+            ) from exc
         base_url = f"http://127.0.0.1:{port}"
         timeout = aiohttp.ClientTimeout(total=30)
         async with aiohttp.ClientSession(timeout=timeout, trust_env=False) as session:

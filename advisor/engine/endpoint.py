@@ -1,9 +1,11 @@
 """A server that is up: what is known of it, and how it is asked whether it still lives."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import aiohttp
 
@@ -78,8 +80,8 @@ class Endpoint:
 
 
 def tail(path: Path, *, lines: int | None = None, last_bytes: int = _LOG_BYTES) -> str:
-    """The end of a log: its last `lines`, or all of its `last_bytes`."""
-    with open(path, "rb") as log:
+    """The end of a log: its last `lines`, or all of its `last_bytes`. Raises EngineError."""
+    with _readable(path) as log:
         size = log.seek(0, 2)
         log.seek(max(0, size - last_bytes))
         text = log.read().decode(errors="replace")
@@ -87,10 +89,19 @@ def tail(path: Path, *, lines: int | None = None, last_bytes: int = _LOG_BYTES) 
 
 
 def read_from(path: Path, offset: int) -> str:
-    """A log from there to its end, at most its last 2 MB."""
-    with open(path, "rb") as log:
+    """A log from there to its end, at most its last 2 MB. Raises EngineError."""
+    with _readable(path) as log:
         log.seek(max(offset, log.seek(0, 2) - _LOG_BYTES))
         return log.read().decode(errors="replace")
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[BinaryIO]:
+    try:
+        with open(path, "rb") as log:
+            yield log
+    except OSError as exc:
+        raise EngineError(f"the log {path} cannot be read: {exc.strerror}") from exc
 
 
 async def is_healthy(session: aiohttp.ClientSession, base_url: str) -> bool:

@@ -43,7 +43,10 @@ class Engine(Protocol):
         ...
 
     def hold(self, what: str) -> AbstractContextManager[None]:
-        """Keep what is measured on for this process alone. Raises Blocked."""
+        """Keep what is measured on for this process alone.
+
+        Raises Blocked where another one has it, InputError where no launch could follow.
+        """
         ...
 
     def serve(

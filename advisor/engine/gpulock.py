@@ -10,8 +10,8 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from io import FileIO
 from pathlib import Path
-from typing import IO
 
 import psutil
 
@@ -40,17 +40,20 @@ def _held(name: str, folder: Path, what: str) -> Iterator[None]:
     path = folder / f"{hashlib.sha256(name.encode()).hexdigest()[:16]}.lock"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        file = open(path, "a+", encoding="utf-8")  # noqa: SIM115 (closed below)
+        # unbuffered: what a full disk did not take must not be tried again when it is closed
+        file = open(path, "a+b", buffering=0)  # noqa: SIM115 (closed below)
     except OSError as exc:
-        raise InputError(f"data folder: cannot lock in {folder}: {exc.strerror}") from exc
+        raise _unusable(folder, exc) from exc
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _sign(file, name, what)
         except BlockingIOError:
             raise Blocked(
                 f"{_shown(name)} is in use by {_holder(file)}; one job at a time"
             ) from None
-        _sign(file, name, what)
+        except OSError as exc:
+            raise _unusable(folder, exc) from exc
         try:
             yield
         finally:
@@ -59,14 +62,17 @@ def _held(name: str, folder: Path, what: str) -> Iterator[None]:
             file.truncate(0)
 
 
-def _sign(file: IO[str], name: str, what: str) -> None:
+def _unusable(folder: Path, exc: OSError) -> InputError:
+    return InputError(f"data folder: cannot lock in {folder}: {exc.strerror}")
+
+
+def _sign(file: FileIO, name: str, what: str) -> None:
     owner = {"pid": os.getpid(), "started_s": psutil.Process().create_time()}
     file.truncate(0)
-    file.write(json.dumps({**owner, "what": what, "device": name}))
-    file.flush()
+    file.write(json.dumps({**owner, "what": what, "device": name}).encode())
 
 
-def _holder(file: IO[str]) -> str:
+def _holder(file: FileIO) -> str:
     file.seek(0)
     try:
         said = json.loads(file.read())

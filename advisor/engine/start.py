@@ -12,7 +12,7 @@ import aiohttp
 
 from advisor.engine.endpoint import is_healthy, tail
 from advisor.engine.failures import classify
-from advisor.terms.errors import LaunchFailed
+from advisor.terms.errors import EngineError, LaunchFailed
 from advisor.terms.outcome import Failure, Reason
 
 _POLL_S = 0.2
@@ -52,7 +52,8 @@ async def until_ready(
 ) -> None:
     """Wait until `/health` answers. `grows` are folders in which a silent start may be writing.
 
-    Raises LaunchFailed: `start_stalled`, `start_too_slow`, or why the server ended.
+    Raises LaunchFailed: `start_stalled`, `start_too_slow`, or why the server ended; EngineError
+    when the log cannot be read.
     """
     deadline = time.monotonic() + limits.most_s
     progress = Progress(process, log_path, grows)
@@ -97,7 +98,7 @@ class Progress:
         return now - self._moved_at
 
     def _has_moved(self) -> bool:
-        seen, log_bytes = self._seen, self._log_path.stat().st_size
+        seen, log_bytes = self._seen, size_of_log(self._log_path)
         cpu_s, memory = self._process.effort()
         moved = (
             log_bytes != seen.log_bytes
@@ -112,6 +113,14 @@ class Progress:
         grew = seen.folder_bytes >= 0 and folder_bytes != seen.folder_bytes
         seen.folder_bytes = folder_bytes
         return grew
+
+
+def size_of_log(path: Path) -> int:
+    """Bytes. Raises EngineError for a log that is no longer there: nothing can be told then."""
+    try:
+        return path.stat().st_size
+    except OSError as exc:
+        raise EngineError(f"the log {path} cannot be read: {exc.strerror}") from exc
 
 
 def size_of(folder: Path) -> int:

@@ -25,6 +25,7 @@ from advisor.engine.endpoint import Endpoint, prove_ours, read_launch
 from advisor.engine.engine import Mark, unmarked
 from advisor.engine.gpulock import hold
 from advisor.engine.leftovers import end_leftovers, launch_folder
+from advisor.engine.logs import check_logs
 from advisor.engine.memory import Memory
 from advisor.engine.process import ServerProcess, new_token
 from advisor.engine.start import StartLimits, until_ready
@@ -97,9 +98,11 @@ class VllmEngine:
     def hold(self, what: str) -> Iterator[None]:
         """Keep the devices for this process alone, rid of what a killed one left on them.
 
-        Raises Blocked that names who has one, or what cannot be ended.
+        Raises Blocked that names who has one, or what cannot be ended, and InputError for a
+        folder of logs that cannot be used.
         """
         with hold(self.devices.names(), self._log_dir.parent / "locks", what):
+            check_logs(self._log_dir)
             end_leftovers()
             yield
 
@@ -149,7 +152,7 @@ class VllmEngine:
             process.start(argv, with_folder(self._environment.variables, folder), path)
         except OSError as exc:
             raise EngineError(
-                f"{argv[0]} cannot be launched with its log at {path}: {exc}"
+                f"{argv[0]} cannot be launched with its log at {path}: {exc.strerror}"
             ) from exc
         return path
 

@@ -95,7 +95,7 @@ def margin_of(rehearsed: Rehearsed | None) -> Margin:
     tight = [(rung.truth_ms * 1e6, y * 1e6) for rung, y in zip(rungs, rising, strict=True)]
     loose = [(rung.truth_ms * 1e6, y * 1e6) for rung, y in zip(rungs, lowers, strict=True)]
     reached = 0
-    while reached < len(tight) and tight[reached][0] <= MOST_FACTOR * tight[reached][1]:
+    while reached < len(tight) and tight[reached][0] <= MOST_FACTOR * uppers[reached] * 1e6:
         reached += 1
     ends = math.inf if reached == len(tight) else tight[reached - 1][0] if reached else 0.0
     return Margin(_Curve(tuple(tight[:reached]), ends), _Curve(tuple(loose)), rehearsed.nominal)

@@ -7,12 +7,13 @@ many that could have been made, and its own percentile is as uncertain as its wi
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from advisor.measure.curves import Curves, Pool, pool
 from advisor.measure.definitions import Float64
-from advisor.measure.margin import MOST_FACTOR
+from advisor.measure.margin import MOST_FACTOR, margin_of
 from advisor.measure.tail import clumping, nearest_rank
 from advisor.terms.calibration import Rehearsed, Rung
 from advisor.terms.target import Metric
@@ -58,9 +59,10 @@ def rehearse_bounds(
             if _has_percentile(windows, metric, percentile)
         ]
         for confidence in levels:
-            nominal = max(_tried(confidence), key=lambda n: _decided(draws, confidence, n))
-            rungs = tuple(each.rung(confidence, nominal) for each in draws)
-            found.append(Rehearsed(metric, percentile, confidence, nominal, rungs))
+            tried = [
+                _rehearsed(draws, (metric, percentile), confidence, n) for n in _tried(confidence)
+            ]
+            found.append(max(tried, key=lambda each: _decided(draws, each)))
     return tuple(found)
 
 
@@ -68,9 +70,38 @@ def _tried(confidence: float) -> list[float]:
     return [1 - (1 - confidence) / 2**k for k in range(1 + HALVINGS)]
 
 
-def _decided(draws: Sequence["_Draws"], confidence: float, nominal: float) -> float:
+def _decided(draws: Sequence["_Draws"], found: Rehearsed) -> float:
     """How often good limits are met, summed over the loads."""
-    return sum(each.decided(confidence, nominal) for each in draws)
+    tight = margin_of(found).tight
+    return sum(
+        float(np.mean(each.uppers[found.nominal] <= tight.at(good * each.truth_ns)))
+        for each in draws
+        for good in GOOD
+    )
+
+
+def _rehearsed(
+    draws: Sequence["_Draws"],
+    asked: tuple[Metric, float],
+    confidence: float,
+    nominal: float,
+) -> Rehearsed:
+    """Where bounds come to lie around each load's truth."""
+    rungs = []
+    if draws:
+        highs = _Pairs.of(draws, [each.uppers[nominal] for each in draws])
+        lows = _Pairs.of(draws, [each.lowers[confidence] for each in draws])
+        rank = _rank(confidence, POOLS)
+        rungs = [
+            Rung(
+                each.multiple,
+                each.truth_ns / 1e6,
+                highs.least(each.truth_ns, rank) / 1e6,
+                lows.most(each.truth_ns, rank) / 1e6,
+            )
+            for each in draws
+        ]
+    return Rehearsed(*asked, confidence, nominal, tuple(rungs))
 
 
 def _has_percentile(windows: Sequence[Curves], metric: Metric, percentile: float) -> bool:
@@ -85,7 +116,7 @@ def _allowed(percentile: float) -> float:
 
 
 class _Draws:
-    """Pools of one load with their bounds, over the truth that each is held against."""
+    """Pools of one load with their bounds, and the truth that each is held against; in ns."""
 
     def __init__(
         self,
@@ -99,37 +130,50 @@ class _Draws:
         (metric, percentile), (pool_of, recorded) = asked, sizes
         random, allowed = np.random.default_rng(seed), _allowed(percentile)
         truths = _truths(pool(windows, metric), recorded, allowed, random)
-        self._multiple, self._truth = multiple, float(truths[0])
-        nominals = {nominal for level in levels for nominal in _tried(level)}
-        highs: dict[float, list[float]] = {nominal: [] for nominal in nominals}
-        lows: dict[float, list[float]] = {level: [] for level in levels}
-        for drawn in _draws(windows, metric, pool_of, random):
-            clumped = clumping(drawn, allowed)
-            for nominal, found in highs.items():
-                found.append(clumped.test(nominal).upper())
-            for level, found in lows.items():
-                found.append(clumped.test(level).lower())
-        self._highs = {key: _over_truth(found, truths[1:]) for key, found in highs.items()}
-        self._lows = {key: _over_truth(found, truths[1:]) for key, found in lows.items()}
+        self.multiple, self.truth_ns, self.truths = multiple, float(truths[0]), truths[1:]
+        nominals = sorted({nominal for level in levels for nominal in _tried(level)})
+        tests = [clumping(each, allowed) for each in _draws(windows, metric, pool_of, random)]
+        #: level -> float64[POOLS]
+        self.uppers = {n: np.array([test.test(n).upper() for test in tests]) for n in nominals}
+        self.lowers = {n: np.array([test.test(n).lower() for test in tests]) for n in levels}
 
-    def rung(self, confidence: float, nominal: float) -> Rung:
-        lows = self._lows[confidence]
-        lower = float(lows[-1 - _rank(confidence, len(lows))])
-        ms = self._truth / 1e6
-        upper_ms = ms * self._least_upper(confidence, nominal)
-        return Rung(self._multiple, ms, upper_ms, ms * max(lower, 1.0))
 
-    def decided(self, confidence: float, nominal: float) -> float:
-        least = self._least_upper(confidence, nominal)
-        if least * MOST_FACTOR < 1:
-            return 0.0
-        return sum(float(np.mean(self._highs[nominal] <= good * least)) for good in GOOD)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Pairs:
+    """Truths of all loads, each with the bound of a pool that was drawn beside it; in ns.
 
-    def _least_upper(self, confidence: float, nominal: float) -> float:
-        """Over the truth; at most 1, since no limit is loosened."""
-        highs = self._highs[nominal]
-        least = float(highs[_rank(confidence, len(highs))])
-        return math.pow(min(least, 1.0), STRETCH) * (1 - SLACK)
+    Near saturation truths drawn at one load lie far apart. What a long one does to its bound says
+    nothing of a limit that is short, so around a limit only the truths nearest to it count.
+    """
+
+    truths: Float64
+    bounds: Float64
+
+    @classmethod
+    def of(cls, draws: Sequence[_Draws], bounds: Sequence[Float64]) -> "_Pairs":
+        return cls(np.concatenate([each.truths for each in draws]), np.concatenate(bounds))
+
+    def least(self, truth: float, rank: int) -> float:
+        """The upper bound that this truth leaves, all but `rank` times; never above it."""
+        near = self._near(truth)
+        share = _over_truth(self.bounds[near], self.truths[near])[rank]
+        found = math.pow(min(float(share), 1.0), STRETCH)
+        if found * MOST_FACTOR < 1:
+            # truths differ by more than the bounds on them: no share of a truth is meaningful
+            found = min(float(np.sort(self.bounds[near])[rank]) / truth, 1.0)
+        return truth * found * (1 - SLACK)
+
+    def most(self, truth: float, rank: int) -> float:
+        """The lower bound, never below it."""
+        near = self._near(truth)
+        return truth * max(
+            float(_over_truth(self.bounds[near], self.truths[near])[-1 - rank]), 1.0
+        )
+
+    def _near(self, truth: float) -> Int64:
+        with np.errstate(divide="ignore"):
+            distance = np.abs(np.log(self.truths) - math.log(truth))
+        return np.argsort(distance, kind="stable")[:POOLS]
 
 
 def _rank(confidence: float, pools: int) -> int:
@@ -137,10 +181,10 @@ def _rank(confidence: float, pools: int) -> int:
     return math.floor(round(PART * (1 - confidence) * (pools - 1), 9))
 
 
-def _over_truth(bounds: Sequence[float], truths: Float64) -> Float64:
+def _over_truth(bounds: Float64, truths: Float64) -> Float64:
     """float64[POOLS], ascending; an infinite bound on an infinite truth is right."""
     with np.errstate(invalid="ignore"):
-        ratios = np.array(bounds) / truths
+        ratios = bounds / truths
     return np.sort(np.nan_to_num(ratios, nan=1.0, posinf=math.inf))
 
 

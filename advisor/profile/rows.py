@@ -92,6 +92,14 @@ def _unusable(request: Request) -> str | None:
     return _NO_OUTPUT if request.output_length == 0 else None
 
 
+def _decimal(word: str) -> Decimal | float:
+    """An exponent beyond Decimal's comes as infinity or 0.0, which no field takes."""
+    try:
+        return Decimal(word)
+    except ArithmeticError:
+        return float(word)
+
+
 class _Row:
     """One line of the file, with what it takes to complain about it."""
 
@@ -99,8 +107,8 @@ class _Row:
         self._where = f"profile {path}, row {number}"
         try:
             # Decimal keeps every digit of a timestamp; a float would round epoch milliseconds
-            fields = json.loads(line, parse_float=Decimal, object_pairs_hook=_once)
-        except (ValueError, RecursionError, ArithmeticError) as exc:
+            fields = json.loads(line, parse_float=_decimal, object_pairs_hook=_once)
+        except (ValueError, RecursionError) as exc:
             raise ProfileError(
                 f"{self._where}: not JSON: {_brief(line)} ({_brief(exc)}); "
                 "expected one JSON object per line"

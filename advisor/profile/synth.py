@@ -103,7 +103,7 @@ def _session(random: Random, ids: _Ids, name: str, began_s: float) -> list[Reque
         now_s += output * _TOKEN_S + exponential(random, _THINK_S)
 
 
-_MIXED_BLOCK, _MIXED_SYSTEM, _MIXED_END_S, _DOCUMENT_SHARE = 128, 512, 2800.0, 0.25
+_MIXED_BLOCK, _MIXED_SYSTEM, _MIXED_END_S, _DOCUMENT_SHARE = 128, 512, 1400.0, 0.25
 #: Bursts of 0.8 s among calm of 3 s on average: 3.9 requests a second in all
 _BURSTS = (Phase(rate_rps=2.2, mean_s=3.0), Phase(rate_rps=10.5, mean_s=0.8))
 

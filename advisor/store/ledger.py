@@ -14,6 +14,7 @@ from advisor.measure.codec import is_current
 from advisor.measure.scored import Scored
 from advisor.store import queries, rows
 from advisor.store.database import BEGIN, BUSY_TIMEOUT_MS, open_database, translated
+from advisor.store.lease import is_abandoned, refuse_held
 from advisor.store.location import parse_url
 from advisor.store.owner import Owner
 from advisor.store.rows import Played, StoredReplay
@@ -26,7 +27,7 @@ from advisor.store.serde import (
     encode_traces,
     load,
 )
-from advisor.store.stamp import parse_stamp, stamp, utc_now
+from advisor.store.stamp import stamp, utc_now
 from advisor.terms.advice import Advice
 from advisor.terms.errors import LeaseLost, LedgerError, NotFound
 from advisor.terms.job import EngineInfo, Job, JobSpec, Phase, Proposal, Replay, Trial, TrialResult
@@ -109,11 +110,16 @@ class SqlLedger:
         with self._write() as session:
             row = queries.job(session, job_id, locked=True)
             if row.state == rows.OPEN:
-                self._refuse_held(row)
+                refuse_held(row, self._owner, self._now())
                 for trial in session.scalars(queries.unfinished(job_id)):
                     rows.close(trial, TrialResult(TrialState.INTERRUPTED), row.seen_at)
                 self._take(row)
             return rows.job_of(row, queries.spent(session, job_id))
+
+    def is_abandoned(self, job_id: str) -> bool:
+        """Whether the job is open and no process works on it, as far as this host can see."""
+        with self._read() as session:
+            return is_abandoned(queries.job(session, job_id))
 
     def heartbeat(self, job_id: str) -> None:
         """Renew the lease, while nothing else is written."""
@@ -280,16 +286,6 @@ class SqlLedger:
         now = self._now()
         row.owner, row.seen_at = self._owner.text, stamp(now)
         row.lease_until = stamp(now + self._lease)
-
-    def _refuse_held(self, row: JobRow) -> None:
-        if row.owner is None or row.lease_until is None or row.owner == self._owner.text:
-            return
-        owner = Owner.parse(row.owner)
-        alive = owner.is_alive()
-        if alive:
-            raise LeaseLost(f"job {row.id} is being worked on by {owner}; end that process first")
-        if alive is None and self._now() < parse_stamp(row.lease_until):
-            raise LeaseLost(f"job {row.id} is leased to {owner} until {row.lease_until}")
 
 
 def _afresh(session: Session, replay_id: int) -> bytes:

@@ -6,7 +6,7 @@
     │   ├── TargetError       a target that cannot be read or cannot be decided
     │   ├── SpaceError        knobs, rules or variants that make no sense
     │   └── FlagError         `vllm serve` flags that cannot be read
-    ├── EngineError           a server could not be brought up or talked to
+    ├── EngineError           a server could not be brought up or talked to; exit 2
     │   └── LaunchFailed      carries the Failure: a result of the trial, not a crash of the job
     │       └── ReplayInterrupted   under load, with what was measured until then
     ├── ReplayError           the load generator itself broke

@@ -49,7 +49,7 @@ SWITCHES = frozenset(
 )
 
 #: Advisor sets these itself on every launch; in a baseline they would be overwritten.
-OWNED = frozenset({"host", "port", "served_model_name", "api_key", "uds"})
+OWNED = frozenset({"model", "model_tag", "host", "port", "served_model_name", "api_key", "uds"})
 
 
 def canonical(name: str) -> str:

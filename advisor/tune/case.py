@@ -49,6 +49,7 @@ def case_of(
         noise=()
         if baseline is None
         else baseline_noise(confirming, scored, baseline.setting, job.targets, job.spec),
+        search_launches=len(ended) - len(confirming),
         confirm_launches=len(confirming),
         replays=sum(trial.replays for trial in ended),
         notes=tuple(notes),

@@ -6,14 +6,16 @@ The ledger is written before the searcher is told and before anything else is la
 that is killed anywhere goes on where it was.
 """
 
+import asyncio
 from collections.abc import Awaitable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from advisor.advice.advise import Case, advise, blocked
 from advisor.advice.choose import effective, finalists
 from advisor.measure.curves import Curves
 from advisor.terms.advice import Advice, AdviceOutcome
-from advisor.terms.errors import Blocked, TargetError
+from advisor.terms.errors import AdvisorError, Blocked, LedgerError, TargetError
 from advisor.terms.job import Job, Phase, Proposal, Replay, Trial, TrialResult
 from advisor.terms.outcome import TrialState
 from advisor.terms.profile import Windows
@@ -145,6 +147,13 @@ class Conductor:
             raise
         except TargetError as exc:
             self._close(number, TrialResult(TrialState.FAILED, note=str(exc)))
+            raise
+        except (asyncio.CancelledError, KeyboardInterrupt, AdvisorError):
+            # cut off, or let down by this machine: whoever goes on launches it again. The
+            # database may be what failed; then whoever claims the job closes the trial
+            with suppress(LedgerError):
+                interrupted = TrialResult(TrialState.INTERRUPTED)
+                self.ledger.close_trial(self.job.id, number, interrupted)
             raise
         trial = self._close(number, result)
         failure = result.failure

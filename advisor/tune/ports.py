@@ -73,7 +73,7 @@ class Bench(Protocol):
     def hold(self, what: str) -> AbstractContextManager[None]:
         """Keep what it measures on for this process alone; `what` is told to whoever comes next.
 
-        Raises Blocked that names who has it.
+        Raises Blocked that names who has it, InputError where no launch could follow.
         """
         ...
 

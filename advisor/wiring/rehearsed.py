@@ -40,7 +40,7 @@ _DEVICES = (
     ("RTX PRO 6000", "rtx-pro-6000"),
 )
 #: Raised with anything that changes what a rehearsal finds: the simulator, windows, bounds.
-VERSION = 3
+VERSION = 4
 
 
 def rehearsed(prepared: Prepared, engine: EngineInfo) -> Prepared:

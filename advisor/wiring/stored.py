@@ -1,6 +1,7 @@
 """What a job's rows alone can tell: nothing here launches, replays or searches."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from advisor.advice.advise import advise
 from advisor.report.requests import Exported
@@ -10,7 +11,8 @@ from advisor.store.location import default_url
 from advisor.store.owner import Owner
 from advisor.terms.advice import Advice
 from advisor.terms.errors import InputError
-from advisor.terms.job import Job, Trial
+from advisor.terms.job import Job, Trial, TrialResult
+from advisor.terms.outcome import TrialState
 from advisor.terms.target import Metric, parse_targets
 from advisor.tune.case import case_of, judged_again
 
@@ -23,6 +25,18 @@ def probe_ledger(url: str | None) -> None:
 def open_ledger(url: str | None, *, create: bool = True) -> SqlLedger:
     """The database at `url`, else at $ADVISOR_DB, else in the user's data folder."""
     return SqlLedger(url or default_url(), owner=Owner.this_process(), create=create)
+
+
+def trials_now(ledger: SqlLedger, job_id: str) -> list[Trial]:
+    """Of a job that nobody works on no trial runs, whatever its row says; nothing is written."""
+    trials = ledger.trials(job_id)
+    if not ledger.is_abandoned(job_id):
+        return trials
+    interrupted = TrialResult(TrialState.INTERRUPTED)
+    return [
+        replace(trial, result=interrupted) if trial.result.state is TrialState.RUNNING else trial
+        for trial in trials
+    ]
 
 
 def judge_again(

@@ -49,14 +49,26 @@ def taken(numbers: Iterable[int]) -> list[int]:
     return found
 
 
-def listened_on(numbers: Iterable[int]) -> list[int]:
-    """Those ports that a server listens on; a client that got one later does not count."""
+def listened_on(numbers: Iterable[int], mark: str) -> list[int]:
+    """Those ports that a server listens on.
+
+    A client that got one later does not count, nor a server under another mark: the system gives
+    a port that was let go to whoever asks next.
+    """
     listening = {
         each.laddr.port
         for each in psutil.net_connections(kind="tcp")
-        if each.status == psutil.CONN_LISTEN and each.laddr
+        if each.status == psutil.CONN_LISTEN and each.laddr and not _is_others(each.pid, mark)
     }
     return sorted(listening & set(numbers))
+
+
+def _is_others(pid: int | None, mark: str) -> bool:
+    """Whether a process is known to carry another test's mark."""
+    try:
+        return pid is not None and psutil.Process(pid).environ().get(MARK, mark) != mark
+    except (psutil.Error, OSError):
+        return False
 
 
 def held_locks(folder: Path) -> list[Path]:

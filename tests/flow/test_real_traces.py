@@ -42,7 +42,9 @@ def test_azure_ends_with_a_verdict(tmp_path: Path) -> None:
     assert round(facts["dispersion_1s"], 2) == 1.39
     ended = advisor.on_db(*JOB, "--profile", "ten.jsonl", *TARGETS, "--json")
     advice = ended.object
-    assert (ended.code, advice["outcome"]) in ((0, "recommended"), (0, "keep_current"))
+    # what is shown meets the targets for certain; whether it gains ten minutes may not tell
+    outcomes = ((0, "recommended"), (0, "keep_current"), (4, "not_proven"))
+    assert (ended.code, advice["outcome"]) in outcomes
     assert [target["verdict"] for target in advice["targets"]] == ["met"] * 3
     assert advice["launches"]["search"] == 12
 

@@ -183,7 +183,7 @@ def test_ctrl_c_says_how_to_go_on(
     assert "Traceback" not in ended.err
     assert progress[0].startswith(f"job {job}")
     before = rows(advisor.db)
-    assert before[-1].state == "running"
+    assert before[-1].state == "interrupted"
     again = advisor(*shlex.split(command)[1:], "--json")
     assert_same_advice(again, advisor, finished)
     assert_nothing_lost(before, rows(advisor.db))

@@ -108,4 +108,4 @@ def case(
 ) -> Case:
     changed = replace(SPEC, **spec)  # type: ignore[arg-type]
     job = Job("1f0c9a2b", changed, SPEC.targets, ENGINE, "2026-01-01T00:00:00+00:00", "open")
-    return Case(job, tuple(trials), tuple(rounds), held_out, 6, 48)
+    return Case(job, tuple(trials), tuple(rounds), held_out, len(trials), 6, 48)

@@ -54,7 +54,7 @@ def test_a_whole_advice_to_the_letter() -> None:
         "5 % allowed; baseline 30.0 %",
         "Errors met: 1 % of requests failed, at most 2 % with 95 % confidence, 1 % allowed; "
         "baseline 1 %",
-        "Did not run: oom_load x1",
+        "Settings that did not run: oom_load x1",
         "Bounds are at their nominal level: the simulator does not know this model on this "
         "hardware, so they could not be rehearsed; near saturation, and where bursts are rare, "
         "they may be too narrow",
@@ -156,7 +156,7 @@ def test_a_raised_error_limit_is_told() -> None:
 def test_settings_that_did_not_run_are_counted_by_reason() -> None:
     reasons = (Reason.OOM_LOAD, Reason.HUNG, Reason.OOM_LOAD)
     trials = [trial(n, failure=broken(reason)) for n, reason in enumerate(reasons)]
-    assert failures_line(trials) == "Did not run: hung x1, oom_load x2"
+    assert failures_line(trials) == "Settings that did not run: hung x1, oom_load x2"
     assert failures_line([trial(1, measurement())]) is None
 
 

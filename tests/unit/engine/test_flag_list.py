@@ -56,6 +56,13 @@ async def test_the_answer_is_kept_by_version_and_executable(tmp_path: Path) -> N
     assert len(list((tmp_path / "flags").iterdir())) == 3
 
 
+async def test_where_nothing_can_be_kept_the_answer_is_given_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / "flags").touch()
+    known = await known_flags(FAKE, "1", {}, 60, tmp_path / "flags")
+    assert known is not None
+    assert "--max-num-seqs" in known
+
+
 @pytest.mark.parametrize("code", ["raise SystemExit(2)", "print('--one --two')"])
 async def test_a_command_without_a_list_knows_every_flag(code: str, tmp_path: Path) -> None:
     engine = VllmEngine([sys.executable, "-c", code], log_dir=tmp_path / "logs")

@@ -1,7 +1,10 @@
 """One job on a GPU at a time, whatever became of the one before."""
 
+import resource
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -85,3 +88,22 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
         hold([], tmp_path / "file" / "locks", "x"),
     ):
         pytest.fail("it was held")
+
+
+@contextmanager
+def no_room() -> Iterator[None]:
+    """Files of this process may not grow: every write fails as it does on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_folder_without_room_for_the_lock(tmp_path: Path) -> None:
+    with no_room(), pytest.raises(InputError) as caught, hold(["a"], tmp_path, "x"):
+        pytest.fail("it was held")
+    assert str(caught.value) == f"data folder: cannot lock in {tmp_path}: File too large"
+    with hold(["a"], tmp_path, "y"):
+        pass

@@ -1,5 +1,6 @@
 """Launch, proof, end, over a fake `vllm` in processes of its own."""
 
+import asyncio
 import json
 import os
 import shutil
@@ -14,7 +15,7 @@ import pytest
 from advisor.engine import VllmEngine
 from advisor.engine.command import free_port, resolve_command
 from advisor.engine.process import ServerProcess, new_token
-from advisor.terms.errors import EngineError, InputError
+from advisor.terms.errors import EngineError, InputError, LaunchFailed
 from advisor.terms.flags import FlagValue
 from advisor.terms.outcome import Reason, TrialState
 from advisor.terms.setting import Setting
@@ -266,6 +267,44 @@ async def test_a_file_that_is_not_a_program(tmp_path: Path) -> None:
 def test_words_of_a_command() -> None:
     assert resolve_command(FAKE) == FAKE
     assert resolve_command("sh -c true")[1:] == ["-c", "true"]
+
+
+async def test_a_log_that_is_gone_in_mid_run(engine: VllmEngine) -> None:
+    async with engine.serve(Setting.of("plain", {})) as endpoint:
+        endpoint.log_path.unlink()
+        with pytest.raises(EngineError, match=rf"the log {endpoint.log_path} cannot be read: No"):
+            endpoint.failure()
+
+
+async def test_a_log_that_is_gone_while_it_starts(mark: str, tmp_path: Path) -> None:
+    engine = make_engine(mark, tmp_path / "logs", stall_timeout_s=0.5)
+
+    async def lose_it() -> None:
+        logs = tmp_path / "logs"
+        await asyncio.to_thread(wait_for, lambda: bool(list(logs.glob("*.log"))))
+        next(logs.glob("*.log")).unlink()
+
+    losing = asyncio.create_task(lose_it())
+    with pytest.raises(EngineError, match="cannot be read: No such file") as caught:
+        async with engine.serve(Setting.of("silent", {})):
+            pytest.fail("it came up")
+    await losing
+    assert not isinstance(caught.value, LaunchFailed)
+
+
+@pytest.mark.parametrize("rest", ["serve", "serve llama --port 1", "-m vllm serve"])
+def test_serve_is_ours_to_say(rest: str) -> None:
+    with pytest.raises(InputError, match="expected what stands before `serve`; leave `serve`"):
+        resolve_command([sys.executable, *rest.split()])
+
+
+def test_a_file_that_is_not_executable(tmp_path: Path) -> None:
+    script = tmp_path / "vllm"
+    with pytest.raises(InputError, match="no such command; expected"):
+        resolve_command(str(script))
+    script.touch(mode=0o644)
+    with pytest.raises(InputError, match=f"{script} is not executable; expected"):
+        resolve_command(str(script))
 
 
 def test_a_fresh_port_can_be_bound() -> None:

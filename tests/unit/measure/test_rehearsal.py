@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from advisor.measure.curves import Curves, curves
+from advisor.measure.margin import margin_of
 from advisor.measure.rehearsal import rehearse_bounds
 from advisor.terms.calibration import Rehearsed
 from advisor.terms.target import Metric
@@ -44,6 +45,17 @@ def test_where_three_windows_often_show_nothing_the_margin_is_as_large_as_what_t
         assert rung.truth_ms > 500  # a fifth of all is slow
         # half of the pools have no slow window, and no arithmetic on them could tell
         assert rung.truth_ms / rung.upper_ms > 5
+
+
+def test_a_load_whose_truth_nobody_knows_does_not_spoil_the_lighter_ones() -> None:
+    runs = {1.0: windows(20, 0.0), 2.0: windows(20, 0.2)}
+    for found in rehearse_bounds(runs, ASKED, LEVELS, 3, 9, 1):
+        light, heavy = found.rungs
+        assert heavy.truth_ms / heavy.upper_ms > 4
+        tight = margin_of(found).tight
+        assert tight.at(light.truth_ms * 1e6) > 0.9 * light.truth_ms * 1e6
+        # between the two nothing is known but what the lighter one shows
+        assert tight.at(heavy.truth_ms * 1e6) == tight.at(light.truth_ms * 1e6)
 
 
 def test_a_stricter_level_leaves_no_more_room() -> None:

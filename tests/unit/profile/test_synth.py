@@ -74,7 +74,7 @@ def test_a_follow_up_holds_what_was_said_before(
 def test_chat_and_documents(shipped: dict[str, tuple[Profile, ProfileFacts]]) -> None:
     profile, facts = shipped["chat-and-documents"]
     assert facts.rate_rps == pytest.approx(4, rel=0.1)
-    assert facts.duration_s == pytest.approx(2800, rel=0.01)
+    assert facts.duration_s == pytest.approx(1400, rel=0.01)
     assert 2.5 <= facts.dispersion_1s <= 4
     assert facts.prompt_tokens_per_s == pytest.approx(9_200, rel=0.1)
     documents = [r for r in profile.requests if r.hash_ids[0] != 0]

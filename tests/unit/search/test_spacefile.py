@@ -105,6 +105,7 @@ KNOB = "[knobs.max_num_seqs]\n"
         ("[knobs.'A b']\nvalues = [1]\nany_flag = true", "is no flag word"),
         ("[knobs.port]\nvalues = [1]", "set by Advisor"),
         ("[knobs.port]\nvalues = [1]\nany_flag = true", "set by Advisor"),
+        ('[knobs.model_tag]\nvalues = ["y"]\nany_flag = true', "set by Advisor"),
         (KNOB + "values = []", "values is empty"),
         (KNOB + "values = 8", "values must be a list"),
         (KNOB + "values = [[1]]", "[1] is no flag value"),
@@ -144,6 +145,7 @@ KNOB = "[knobs.max_num_seqs]\n"
         ("[variants.a]\nmodel = ''", "model must be a checkpoint's name"),
         ("[variants.a]\n[variants.b]", "the same as variant"),
         ("[variants.a]\nflags = { port = 1 }", "port is set by Advisor"),
+        ('[variants.a]\nflags = { model = "y" }', "model is set by Advisor"),
         ("[variants.a]\nflags = { quantization = [1] }", "flags.quantization: [1] is no flag"),
         ("[variants.a]\nflags = { max_num_seqs = 'x' }", "takes a whole number"),
         (

@@ -37,6 +37,21 @@ def test_a_dead_owners_job_is_claimed_at_once_and_its_trial_interrupted(
     assert ledger.open_trial(job_id, Phase.SEARCH, examples.PROPOSAL) == 2
 
 
+def test_whether_anybody_works_on_a_job(open_ledger: Open, clock: Clock) -> None:
+    us, dead, elsewhere = open_ledger(), open_ledger(DEAD), open_ledger(ELSEWHERE, lease_s=30)
+    ours, left, theirs = (
+        ledger.open_job(examples.SPEC, examples.ENGINE).id for ledger in (us, dead, elsewhere)
+    )
+    clock.pass_s(3600)  # longer than the lease: another host's process may be in a long replay
+    assert [us.is_abandoned(job) for job in (ours, left, theirs)] == [False, True, False]
+    us.release(ours)
+    assert us.is_abandoned(ours)
+    us.claim(left)
+    assert not us.is_abandoned(left)
+    us.store_advice(left, examples.advice())
+    assert not us.is_abandoned(left)
+
+
 def test_a_job_of_another_host_is_claimed_after_its_lease(open_ledger: Open, clock: Clock) -> None:
     ledger = open_ledger(ELSEWHERE, lease_s=30)
     job_id = ledger.open_job(examples.SPEC, examples.ENGINE).id

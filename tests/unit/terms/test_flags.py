@@ -76,6 +76,8 @@ def test_flags_are_read(text: str, flags: dict[str, FlagValue] | None) -> None:
         ("--port 8000", "--port is set by Advisor"),
         ("--no-port", "--port is set by Advisor"),
         ("--api-key x", "--api-key is set by Advisor"),
+        ("--model y", "--model is set by Advisor"),
+        ("--model-tag=y", "--model-tag is set by Advisor"),
         ("--dtype half --dtype float", "dtype is given twice, as 'half' and 'float'"),
         ("--tp 1 --tensor-parallel-size 2", "tensor_parallel_size is given twice"),
         ("--dtype 'half", "cannot read flags"),

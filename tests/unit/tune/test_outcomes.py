@@ -50,7 +50,7 @@ def test_recommended_where_the_baseline_does_not_run() -> None:
     assert "where the baseline does not run" in advice.reasons[0]
     assert advice.baseline is not None
     assert advice.baseline.measurement is None
-    assert "Did not run: oom_load x1" in advice.reasons
+    assert "Settings that did not run: oom_load x1" in advice.reasons
 
 
 def test_recommended_where_the_baseline_ends_under_the_claimed_load() -> None:
@@ -146,7 +146,7 @@ def test_nothing_that_can_run_is_none_meets_without_a_nearest() -> None:
     assert advice.reasons == (
         "No setting tried can run here",
         "The search ended after 4 launches, its budget",
-        "Did not run: kv_cache_too_small x4",
+        "Settings that did not run: kv_cache_too_small x4",
     )
 
 

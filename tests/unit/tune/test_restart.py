@@ -1,5 +1,6 @@
 """A job that is killed anywhere goes on where it was, as if it had never stopped."""
 
+import asyncio
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from advisor.terms.advice import Advice, AdviceOutcome
+from advisor.terms.errors import EngineError, LedgerError
 from advisor.terms.job import JobSpec, Phase, Trial
 from advisor.terms.outcome import TrialState
 from advisor.terms.target import Verdict
@@ -123,6 +125,36 @@ def test_an_interrupted_launch_is_run_again_once_and_is_not_counted() -> None:
     assert states == ["measured", "interrupted", "measured", "measured"]
     assert seqs(world.of(Phase.SEARCH)) == [8, 8, 16]
     assert (advice.search_launches, advice.replays) == (3, expected.replays)
+
+
+@pytest.mark.parametrize(
+    "cut", [asyncio.CancelledError, KeyboardInterrupt, EngineError("no room for its log")]
+)
+def test_a_launch_that_is_cut_off_in_order_is_closed_at_once(cut: BaseException) -> None:
+    """Nobody has to come and claim the job before its rows tell the truth."""
+    cuts = [cut]
+
+    def tap(deed: str, detail: object) -> None:
+        if deed == "replay" and cuts:
+            raise cuts.pop()
+
+    world = World(by_seqs({}), spec_with(launches=2), tap=tap)
+    with pytest.raises((asyncio.CancelledError, KeyboardInterrupt, EngineError)):
+        world.run()
+    assert [trial.result.state for trial in world.trials] == [TrialState.INTERRUPTED]
+    world.run()
+    states = [trial.result.state for trial in world.trials[:3]]
+    assert states == ["interrupted", "measured", "measured"]
+
+
+def test_what_cut_a_launch_off_is_told_though_its_row_cannot_be_closed() -> None:
+    def tap(deed: str, detail: object) -> None:
+        if deed in ("replay", "close"):
+            raise LedgerError(f"no room to {deed}")
+
+    world = World(by_seqs({}), spec_with(launches=2), tap=tap)
+    with pytest.raises(LedgerError, match="no room to replay"):
+        world.run()
 
 
 def test_a_done_job_is_not_run_again_by_a_late_process() -> None:

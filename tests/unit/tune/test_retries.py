@@ -41,6 +41,8 @@ def test_the_baseline_is_launched_again(reason: Reason) -> None:
     assert advice.baseline.measurement is not None
     # both were launches, so the budget of three leaves one for the search
     assert len(world.of(Phase.SEARCH)) == 1
+    assert advice.search_launches == 3
+    assert "The search ended after 3 launches, its budget" in advice.reasons
 
 
 def test_the_baseline_is_not_launched_beyond_its_limit_nor_beyond_the_budget() -> None:
