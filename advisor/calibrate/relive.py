@@ -57,20 +57,12 @@ def relive(load: Load, limits: Limits, logged: Sequence[LoggedStep]) -> Relived:
     busy_after: list[bool] = []
     mismatch = None
     for step in logged:
-        open_prompts = sum(
-            scheduler.tokens[i] == scheduler.prompt[i]
-            for i in (*scheduler.running, *scheduler.waiting)
-        )
-        for _ in range(min(step.context_requests - open_prompts, len(load) - len(arrived))):
+        new = step.context_requests - _open_prompts(scheduler)
+        for _ in range(min(new, len(load) - len(arrived))):
             _join(scheduler, load, len(arrived))
             arrived.append(len(rows))
         batch = scheduler.schedule()
-        modelled = (
-            batch.prompt_requests,
-            batch.prompt_tokens,
-            batch.sequences - batch.prompt_requests,
-            batch.total_tokens - batch.prompt_tokens,
-        )
+        modelled = _counts(batch)
         if modelled != step.counts:
             mismatch = Mismatch(step, modelled)
             break
@@ -89,6 +81,22 @@ def relive(load: Load, limits: Limits, logged: Sequence[LoggedStep]) -> Relived:
         preemptions=scheduler.preemptions,
         prefix_queries=scheduler.prefix_queries,
         prefix_hits=scheduler.prefix_hits,
+    )
+
+
+def _open_prompts(scheduler: Scheduler) -> int:
+    """Requests under way that have no output token yet."""
+    under_way = (*scheduler.running, *scheduler.waiting)
+    return sum(scheduler.tokens[i] == scheduler.prompt[i] for i in under_way)
+
+
+def _counts(batch: Batch) -> tuple[int, int, int, int]:
+    """As `LoggedStep.counts`."""
+    return (
+        batch.prompt_requests,
+        batch.prompt_tokens,
+        batch.sequences - batch.prompt_requests,
+        batch.total_tokens - batch.prompt_tokens,
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.optimize import least_squares
@@ -66,14 +67,11 @@ def solve(
         # The prior is quadratic: what the runs do not show must come back to it.
         return np.concatenate((_robust(residuals(free.constants(vector))), vector - free.start))
 
-    def slopes(vector: Float64) -> Float64:
-        return _slopes(weighted, vector)
-
     found = [
         least_squares(
             weighted,
             free.start + offset * _start_of(free),
-            jac=slopes,
+            jac=partial(_slopes, weighted),
             bounds=free.bounds,
             max_nfev=60,
         )
