@@ -9,6 +9,10 @@ from advisor.terms.setting import Setting
 from advisor.terms.target import Verdict
 
 
+#: Scores that differ by less than this share are alike: launches of one setting differ by as much.
+AS_GOOD = 0.03
+
+
 def score(result: TrialResult, spec: JobSpec) -> float | None:
     """The objective as a number to maximise; None when the trial has none."""
     at_load = result.at(spec.load)
@@ -37,7 +41,8 @@ def is_eligible(setting: Setting, baseline: Setting, accept_precision_change: bo
 def candidates(trials: Sequence[Trial], spec: JobSpec, baseline: Setting) -> list[Trial]:
     """Measured, eligible, and not proven to miss at the job's load; best first.
 
-    Of equal scores the smaller change against the baseline goes first, then the earlier trial.
+    Of those that are as good as the best one, as far as a launch can tell, the smallest change
+    against the baseline goes first, then the earlier trial.
     """
     found = [
         trial
@@ -47,7 +52,27 @@ def candidates(trials: Sequence[Trial], spec: JobSpec, baseline: Setting) -> lis
         and is_eligible(trial.setting, baseline, spec.accept_precision_change)
         and _verdict(trial.result, spec.load) in (Verdict.MET, Verdict.UNDECIDED)
     ]
-    return sorted(found, key=lambda trial: _rank(trial, spec, baseline))
+    ranked = sorted(found, key=lambda trial: _rank(trial, spec, baseline))
+    as_good = [trial for trial in ranked if _is_as_good(trial, ranked[0], spec)]
+    as_good.sort(key=lambda trial: len(diff(trial.setting, baseline)))
+    return as_good + [trial for trial in ranked if trial not in as_good]
+
+
+def _is_as_good(trial: Trial, best: Trial, spec: JobSpec) -> bool:
+    """Whether it carries what the best one was seen to carry, and its score is no lower than
+    another launch of the best one might give."""
+    value, most = score(trial.result, spec), score(best.result, spec)
+    if trial.number == best.number or value is None or most is None:
+        return trial.number == best.number
+    return _proven(trial, spec) >= _proven(best, spec) and value >= most - AS_GOOD * abs(most)
+
+
+def _proven(trial: Trial, spec: JobSpec) -> float:
+    """The multiple that it was seen to carry; 0 for none, or where another thing is raised."""
+    headroom = trial.result.headroom
+    if spec.objective is not Objective.HEADROOM or headroom is None or headroom.low is None:
+        return 0.0
+    return round(headroom.low, 6)
 
 
 def _verdict(result: TrialResult, load: float) -> Verdict | None:
@@ -57,10 +82,8 @@ def _verdict(result: TrialResult, load: float) -> Verdict | None:
 
 def _rank(trial: Trial, spec: JobSpec, baseline: Setting) -> tuple[float, float, int, int]:
     value = score(trial.result, spec)
-    low = trial.result.headroom.low if trial.result.headroom else None
-    proven = low if low is not None else 0.0
     return (
-        -round(proven, 6) if spec.objective is Objective.HEADROOM else 0.0,
+        -_proven(trial, spec),
         -(value if value is not None else float("-inf")),
         len(diff(trial.setting, baseline)),
         trial.number,

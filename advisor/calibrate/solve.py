@@ -1,6 +1,6 @@
 """Robust least squares with a prior, and how sure its answer is."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -56,6 +56,9 @@ def solve(
     free: Free,
     residuals: Callable[[Constants], Float64],
     shares_pct: Callable[[Constants], dict[str, float]],
+    *,
+    starts: Sequence[float] = _STARTS,
+    evaluations: int = 60,
 ) -> Fit:
     """The constants with the least robust residuals plus prior.
 
@@ -73,9 +76,9 @@ def solve(
             free.start + offset * _start_of(free),
             jac=partial(_slopes, weighted),
             bounds=free.bounds,
-            max_nfev=60,
+            max_nfev=evaluations,
         )
-        for offset in _STARTS
+        for offset in starts
     ]
     best = min(found, key=lambda each: float(each.cost))
     remaining, jacobian = np.asarray(best.fun), np.asarray(best.jac)

@@ -2,15 +2,20 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
 
 import numpy as np
 
 from advisor.search.exclusions import effective_flags, excluded_by, runs_as
+from advisor.search.greybox import GreyBox, Grid, places
 from advisor.search.objective import WORST_EXCESS, Constraints, Score, bounded
+from advisor.search.physics import Expected, Physics
+from advisor.search.rule import VLLM_RULES
+from advisor.search.simpler import simpler
 from advisor.search.space import Space
-from advisor.search.study import Suggester, Told
+from advisor.search.study import STARTUP_TRIALS, Point, Suggester, Told, tpe
 from advisor.terms.errors import InputError
 from advisor.terms.flags import FlagValue
 from advisor.terms.job import Proposal, TrialResult
@@ -26,26 +31,29 @@ _VOID_RETRIES = 1
 #: Violation of a setting that cannot run when its log does not tell how far off it was.
 _UNKNOWN_SHORTFALL = 1.0
 
+#: Settings that the default sampler looks at; of more that are open, so many at random.
+_MOST_ROWS = 400
+#: The search ends when no launch is expected to gain more than this share, once so many ended: a
+#: few measurements of each setting would be needed to see less.
+_LEAST_GAIN, _LEAST_ENDED = 0.003, 3
+
 
 class SamplerName(StrEnum):
-    """How the next setting is chosen; `advisor` is the default, constrained TPE."""
+    """How the next setting is chosen; `advisor` is the default, a simulator and what it misses."""
 
     ADVISOR = "advisor"
     TPE = "tpe"
+    GP = "gp"
     RANDOM = "random"
     GRID = "grid"
 
 
 def sampler_name(word: str) -> SamplerName:
-    """Raises InputError for an unknown one, and for `gp`, which would need PyTorch."""
-    accepted = ", ".join(SamplerName)
-    if word == "gp":
-        raise InputError(
-            f"sampler 'gp' needs PyTorch, which Advisor does not install; one of {accepted}"
-        )
+    """Raises InputError for an unknown one."""
     try:
         return SamplerName(word)
     except ValueError:
+        accepted = ", ".join(SamplerName)
         raise InputError(f"sampler {word!r} is unknown; one of {accepted}") from None
 
 
@@ -67,54 +75,137 @@ class OptunaSearcher:
         targets: int,
         sampler: str = SamplerName.ADVISOR,
         seed: int = 0,
+        load: float | None = None,
+        replay_s: float = 60.0,
     ) -> None:
         """`score` is raised and None where a trial has none; `constraints` gives `targets`
         values per measured trial, 0 or less when the target is met at the job's load.
 
-        Raises InputError for an unknown sampler, SpaceError for a Space with no valid setting.
+        `load` is the job's where scores are load multiples, None where they are something else:
+        `advisor` is then `tpe`. `replay_s` is what a launch takes beside its cold start.
+
+        Raises InputError for an unknown sampler, or `gp` where scores are no load multiples,
+        SpaceError for a Space with no valid setting.
         """
         self._sampler = sampler_name(sampler)
+        if self._sampler is SamplerName.GP and load is None:
+            raise InputError("sampler 'gp' knows the objectives headroom and cost alone")
         self._score = score
         self._constraints = constraints
         self._targets = targets
         self._seed = seed
+        self._log_load = None if load is None else math.log(load)
+        #: None where the simulator knows nothing of the server
+        self.physics: Physics | None = None
+        self._replay_s = replay_s
+        #: random trials of `tpe` before its model
+        self.startup_trials = STARTUP_TRIALS
+        self._cold_start_s: dict[str | None, float] = {}
         self._suggester = Suggester(space, model)
         self._open = {setting.key: setting for setting in space.settings(model, fixed)}
         self._by_choice = {_choice(setting): setting.key for setting in self._open.values()}
+        self._space = space
         self._asked: dict[str, Setting] = {}
+        self._done: set[str] = set()
+        self._must_fail: list[Callable[[Setting], bool]] = []
         self._failures: Counter[str] = Counter()
         self._told: list[Told] = []
         self._ended = 0
+        self._why_ended = "every setting of the Space was tried"
 
     def ask(self) -> Proposal | None:
-        """The next setting, never one already told; None when the Space is exhausted."""
+        """The next setting, never one already told; None when the Space is exhausted, or when no
+        setting left is expected to gain anything that could be measured."""
         free = [key for key in self._open if key not in self._asked]
         if not free:
             return None
         # Trials that ended and are still asked, not calls: what a restart can count again.
         turn = [self._seed & (2**64 - 1), self._ended + len(self._asked)]
         rng = np.random.default_rng(turn)
-        key, origin = self._choose(free, rng)
+        key, origin, gain = self._choose(free, rng)
+        if gain is not None and gain < _LEAST_GAIN and self._ended >= _LEAST_ENDED:
+            self._why_ended = f"no setting left is expected to gain more than {_LEAST_GAIN:.1%}"
+            return None
         setting = self._open[key]
         self._asked[key] = setting
         return Proposal(setting, origin + (", retry" if self._failures[key] else ""))
 
-    def _choose(self, free: list[str], rng: np.random.Generator) -> tuple[str, str]:
+    @property
+    def why_ended(self) -> str:
+        """For a person: why `ask` gave None."""
+        return self._why_ended
+
+    def simpler(self, setting: Setting, baseline: Setting) -> Proposal | None:
+        """The setting with one of its changes against the baseline taken back, not yet tried and
+        not known to fail; None when there is no such."""
+        rules = (*VLLM_RULES, *self._space.rules)
+        for other in simpler(setting, baseline, self._space):
+            flags = dict(other.flags)
+            tried = other.key in self._done or other.key == baseline.key
+            if tried or any(must_fail(other) for must_fail in self._must_fail):
+                continue
+            if all(rule.holds(flags) for rule in rules):
+                self._asked[other.key] = other
+                return Proposal(other, "smaller change")
+        return None
+
+    def _choose(self, free: list[str], rng: np.random.Generator) -> tuple[str, str, float | None]:
+        """Key and origin, and the share that it is expected to gain where that is known."""
         if self._sampler is SamplerName.GRID:
-            return free[0], "grid"
+            return free[0], "grid", None
         seed = int(rng.integers(2**31))
         any_free = free[int(rng.integers(len(free)))]
         if self._sampler is SamplerName.RANDOM:
-            return any_free, "random"
+            return any_free, "random", None
+        modelled = self._sampler in (SamplerName.ADVISOR, SamplerName.GP)
+        if modelled and self._log_load is not None:
+            return self._grey_box(free, self._log_load, rng)
         running = [self._suggester.locate(setting) for setting in self._asked.values()]
-        study = self._suggester.open(seed, self._told, [point for point in running if point])
+        study = self._suggester.open(
+            tpe(seed, self.startup_trials), self._told, [each for each in running if each]
+        )
         allowed = set(free)
         for _ in range(_TRIES):
-            variant, chosen = self._suggester.suggest(study)
-            key = self._by_choice.get((variant, frozenset(chosen.items())))
+            key = self._by_choice.get(_named(*self._suggester.suggest(study)))
             if key in allowed and key is not None:
-                return key, "tpe"
-        return any_free, "random, since tpe repeats itself"
+                return key, "tpe", None
+        return any_free, "random, since tpe repeats itself", None
+
+    def _grey_box(
+        self, free: list[str], log_load: float, rng: np.random.Generator
+    ) -> tuple[str, str, float]:
+        # what failed by our fault is tried again when nothing else is left
+        free = [key for key in free if not self._failures[key]] or free
+        # at random, so that the first of those that seem equal is not always the same
+        free = [free[n] for n in rng.permutation(len(free))[:_MOST_ROWS]]
+        told = list({told.setting.key: told.setting for told in self._told}.values())
+        rows = told + [self._open[key] for key in free]
+        number = {setting.key: row for row, setting in enumerate(rows)}
+        points = [self._suggester.locate(setting) or Point() for setting in rows]
+        distributions = {k: v for point in points for k, v in point.distributions.items()}
+        grid = Grid(
+            params=[point.params for point in points],
+            places=places([point.params for point in points], distributions),
+            expected=self._expected(rows),
+            minutes=np.array([self._minutes(setting) for setting in rows]),
+            free=range(len(told), len(rows)),
+        )
+        sampler = GreyBox(grid, log_load)
+        seen = [replace(each, row=number[each.setting.key]) for each in self._told]
+        study = self._suggester.open(sampler, seen, ())
+        key = self._by_choice[_named(*self._suggester.suggest(study))]
+        return key, str(self._sampler), sampler.expected_gain
+
+    def _expected(self, settings: Sequence[Setting]) -> Expected | None:
+        if self.physics is None or self._sampler is not SamplerName.ADVISOR:
+            return None
+        return self.physics.expect(settings)
+
+    def _minutes(self, setting: Setting) -> float:
+        """What a launch takes: as cold as its variant's last start, or any one's before that."""
+        seen = self._cold_start_s
+        cold_s = seen.get(setting.variant, max(seen.values(), default=0.0))
+        return (cold_s + self._replay_s) / 60
 
     def tell(self, proposal: Proposal, result: TrialResult) -> None:
         """Learn how a proposal ended; also replays the ledger's trials after a restart.
@@ -128,6 +219,7 @@ class OptunaSearcher:
         if result.state is TrialState.INTERRUPTED:
             return
         self._ended += 1
+        self._done.add(setting.key)
         if result.state is TrialState.FAILED:
             self._failures[setting.key] += 1
             retries = result.failure.rule.retries if result.failure else _VOID_RETRIES
@@ -151,7 +243,13 @@ class OptunaSearcher:
             constraints = tuple(bounded(value) for value in raw)
         # With neither a score nor a miss there is nothing to learn from it.
         if point is not None and (score is not None or any(c > 0 for c in constraints)):
-            self._told.append(Told(point, score, constraints))
+            self._told.append(
+                Told(point, score, constraints, setting, result.state is TrialState.MEASURED)
+            )
+        if result.launch is not None:
+            self._cold_start_s[setting.variant] = result.launch.cold_start_s
+        if self.physics is not None and result.state is TrialState.MEASURED:
+            self.physics.learn(setting, result)
 
     def _cannot_run(self, result: TrialResult) -> tuple[float, ...]:
         """Worse than any measured miss, and among themselves graded by the shortfall."""
@@ -168,6 +266,7 @@ class OptunaSearcher:
             self._drop([s for s in self._open.values() if runs_as(s, setting, ran)])
         if result.failure is not None and result.state is TrialState.INFEASIBLE:
             must_fail = excluded_by(setting, result.failure)
+            self._must_fail.append(must_fail)
             self._drop([s for s in self._open.values() if must_fail(s)])
 
     def _drop(self, settings: list[Setting]) -> None:
@@ -175,7 +274,13 @@ class OptunaSearcher:
             self._open.pop(setting.key, None)
 
 
-def _choice(setting: Setting) -> tuple[str | None, frozenset[tuple[str, FlagValue]]]:
+def _choice(setting: Setting) -> "_Choice":
     """What a suggestion names: the variant and the searched values."""
-    values = ((name, value) for name, value in setting.flags if name in setting.knobs)
-    return setting.variant, frozenset(values)
+    return _named(setting.variant, {n: v for n, v in setting.flags if n in setting.knobs})
+
+
+_Choice = tuple[str | None, frozenset[tuple[str, FlagValue]]]
+
+
+def _named(variant: str | None, chosen: Mapping[str, FlagValue]) -> _Choice:
+    return variant, frozenset(chosen.items())

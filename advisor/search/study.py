@@ -11,9 +11,10 @@ from optuna.distributions import (
     IntDistribution,
 )
 from optuna.exceptions import ExperimentalWarning
-from optuna.samplers import TPESampler
+from optuna.samplers import BaseSampler, TPESampler
 from optuna.trial import TrialState
 
+from advisor.search.greybox import RAN, ROW, SCORED
 from advisor.search.knob import Knob, is_number, same
 from advisor.search.space import Space, Variant
 from advisor.terms.flags import FlagValue
@@ -22,7 +23,7 @@ from advisor.terms.setting import Setting
 #: A knob cannot have this name.
 _VARIANT = "(variant)"
 
-#: Random trials before the model: a launch costs minutes, and Optuna's 10 would be most of a job.
+#: Random trials before TPE's model: Optuna's 10 launches would be most of a job.
 STARTUP_TRIALS = 4
 
 
@@ -49,10 +50,25 @@ class Told:
     score: float | None
     #: each 0 or less when it is met
     constraints: tuple[float, ...]
+    setting: Setting
+    #: False where it could not
+    ran: bool
+    #: among the settings that the sampler was given, where it was given any
+    row: int = -1
+
+
+def tpe(seed: int, startup_trials: int = STARTUP_TRIALS) -> BaseSampler:
+    """Optuna's default, for knobs that depend on each other."""
+    with warnings.catch_warnings():
+        # `group` (conditional knobs in a multivariate model) is marked experimental.
+        warnings.simplefilter("ignore", ExperimentalWarning)
+        return TPESampler(
+            seed=seed, n_startup_trials=startup_trials, multivariate=True, group=True
+        )
 
 
 class Suggester:
-    """A TPE study over one Space.
+    """A study over one Space.
 
     Ordered knobs are searched by the position of their value, so that 512 and 1024 are as near
     as 8192 and 16384; a knob whose condition does not hold is no parameter of that trial.
@@ -66,14 +82,10 @@ class Suggester:
         self._variants = space.variants
         self._owned = sorted({name for v in space.variants for name, _ in v.flags})
 
-    def open(self, seed: int, told: Sequence[Told], running: Iterable[Point]) -> optuna.Study:
+    def open(
+        self, sampler: BaseSampler, told: Sequence[Told], running: Iterable[Point]
+    ) -> optuna.Study:
         """A study in memory that knows what was told and what is still running."""
-        with warnings.catch_warnings():
-            # `group` (conditional knobs in a multivariate model) is marked experimental.
-            warnings.simplefilter("ignore", ExperimentalWarning)
-            sampler = TPESampler(
-                seed=seed, n_startup_trials=STARTUP_TRIALS, multivariate=True, group=True
-            )
         study = optuna.create_study(direction="maximize", sampler=sampler)
         scores = [trial.score for trial in told if trial.score is not None]
         worst = min(scores, default=0.0)
@@ -84,6 +96,11 @@ class Suggester:
                     params=dict(trial.point.params),
                     distributions=trial.point.distributions,
                     constraints={str(i): value for i, value in enumerate(trial.constraints)},
+                    user_attrs={
+                        ROW: trial.row,
+                        RAN: trial.ran,
+                        SCORED: trial.score is not None,
+                    },
                 )
             )
         for point in running:

@@ -28,6 +28,12 @@ def searched(trials: Sequence[Trial]) -> list[Trial]:
     return found if baseline is None else [baseline, *found]
 
 
+def incumbent(trials: Sequence[Trial]) -> float | None:
+    """The largest load multiple that any setting so far was seen to carry, None before one was."""
+    found = [trial.result.headroom for trial in searched(trials)]
+    return max((each.low for each in found if each and each.low is not None), default=None)
+
+
 def case_of(
     job: Job,
     trials: Sequence[Trial],

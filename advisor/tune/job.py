@@ -24,7 +24,7 @@ from advisor.terms.setting import Setting
 from advisor.terms.target import Target, Verdict
 from advisor.tune.attempts import is_settled, over
 from advisor.tune.budget import MOST_FAILURES_IN_A_ROW, Budget, failures_in_a_row
-from advisor.tune.case import baseline_of, case_of, searched
+from advisor.tune.case import baseline_of, case_of, incumbent, searched
 from advisor.tune.confirmation import Step, steps_of
 from advisor.tune.ports import Ledger, Searcher
 from advisor.tune.resolve import resolve_targets
@@ -51,6 +51,7 @@ class Conductor:
             self._recall()
             await self._measure_baseline()
             await self._search()
+            await self._simplify()
             await self._confirm()
             self._refuse_when_failing()
         except Blocked as exc:
@@ -76,10 +77,23 @@ class Conductor:
             self._refuse_when_failing()
             proposal = self.searcher.ask()
             if proposal is None:
-                why = "The search ended because every setting of the Space was tried"
+                why = f"The search ended because {self.searcher.why_ended}"
                 break
             await self._search_trial(Phase.SEARCH, proposal)
         self.notes.append(why)
+
+    async def _simplify(self) -> None:
+        """Take back each change of the best setting that does not pay, while launches are left."""
+        budget, baseline = Budget(self.job.spec), baseline_of(self._trials())
+        while baseline is not None and budget.why_stop(self._trials()) is None:
+            self._refuse_when_failing()
+            leaders = finalists(searched(self._trials()), self.job.spec, baseline)
+            if not leaders:
+                return
+            proposal = self.searcher.simpler(leaders[0].setting, baseline.setting)
+            if proposal is None:
+                return
+            await self._search_trial(Phase.SEARCH, proposal)
 
     def _recall(self) -> None:
         """After a restart: the searcher hears again what the ledger already knows."""
@@ -135,6 +149,7 @@ class Conductor:
             self._keep(number),
             self._resolve,
             whole=phase is Phase.BASELINE,
+            incumbent=incumbent(over(self._trials())),
         )
         self._tell(await self._to_its_end(number, run))
 

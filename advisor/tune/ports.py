@@ -90,8 +90,18 @@ class Bench(Protocol):
 class Searcher(Protocol):
     """Chooses what to try next; deterministic in (seed, what it was told)."""
 
+    @property
+    def why_ended(self) -> str:
+        """For a person: why `ask` gave None."""
+        ...
+
     def ask(self) -> Proposal | None:
-        """The next setting, never one already told; None when the Space is exhausted."""
+        """The next setting, never one already told; None when there is none worth a launch."""
+        ...
+
+    def simpler(self, setting: Setting, baseline: Setting) -> Proposal | None:
+        """The setting with one of its changes against the baseline taken back, not yet tried and
+        not known to fail; None when there is no such."""
         ...
 
     def tell(self, proposal: Proposal, result: TrialResult) -> None:

@@ -20,7 +20,7 @@ from advisor.sim.hardware import Hardware
 from advisor.sim.models import model
 from advisor.terms.errors import FlagError, InputError, LaunchFailed
 from advisor.terms.flags import FlagValue, parse_flags
-from advisor.terms.job import Api, JobSpec
+from advisor.terms.job import Api, JobSpec, Objective
 from advisor.terms.outcome import Reason
 from advisor.terms.profile import Profile
 from advisor.terms.setting import Setting
@@ -74,9 +74,17 @@ def prepare(spec: JobSpec) -> Prepared:
         targets=len(split.targets),
         sampler=spec.sampler,
         seed=spec.seed,
+        load=spec.load if spec.objective in (Objective.HEADROOM, Objective.COST) else None,
+        replay_s=_replay_s(split, spec),
     )
     settled = replace(spec, targets=split.targets)
     return Prepared(settled, profile, space, baseline, bench, split, searcher)
+
+
+def _replay_s(split: SplitPlan, spec: JobSpec) -> float:
+    """About what the replays of one launch take: its windows, at a few multiples."""
+    window_s = (split.windows.search[0].duration_ns + split.windows.gap_ns) / 1e9
+    return window_s * spec.windows * math.log2(1 + len(spec.multiples))
 
 
 def _bench(spec: JobSpec, profile: Profile, fixed: Mapping[str, FlagValue], space: Space) -> Bench:

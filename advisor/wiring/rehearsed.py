@@ -50,7 +50,7 @@ def rehearsed(prepared: Prepared, engine: EngineInfo) -> Prepared:
     level, and the advice says so.
     """
     spec = prepared.spec
-    config = _server(prepared, engine)
+    config = server_of(prepared, engine)
     asked = sorted(
         {(t.metric, t.percentile) for t in spec.targets if t.metric is not Metric.ERRORS}
     )
@@ -75,7 +75,7 @@ def rehearsed(prepared: Prepared, engine: EngineInfo) -> Prepared:
     return replace(prepared, spec=replace(spec, calibration=calibration))
 
 
-def _server(prepared: Prepared, engine: EngineInfo) -> EngineConfig | None:
+def server_of(prepared: Prepared, engine: EngineInfo) -> EngineConfig | None:
     """The baseline as the simulator runs it, or the model with vLLM's defaults where that does
     not start; None for a model or hardware that it does not know."""
     spec = prepared.spec

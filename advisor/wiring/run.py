@@ -14,6 +14,7 @@ from advisor.terms.target import Target
 from advisor.tune.job import Conductor
 from advisor.tune.trial import TrialRunner
 from advisor.tune.watch import Watch
+from advisor.wiring.foreseen import foreseen
 from advisor.wiring.prepare import Prepared
 
 
@@ -25,6 +26,7 @@ async def run(prepared: Prepared, job: Job, ledger: SqlLedger, watch: Watch) -> 
         warning = await client_warning(prepared.profile, top, measure_capacity)
         if warning is not None:
             watch.note(warning)
+    prepared.searcher.physics = foreseen(prepared, job.engine)
     runner = TrialRunner(
         bench=prepared.bench,
         spec=spec,

@@ -6,6 +6,7 @@ import pytest
 
 from advisor.advice.choose import diff, effective, finalists, is_eligible, score
 from advisor.terms.job import Launch, Objective, Trial, TrialResult
+from advisor.terms.measurement import Headroom
 from advisor.terms.outcome import Reason, TrialState
 from advisor.terms.setting import Setting
 from tests.unit.advice.examples import (
@@ -123,3 +124,15 @@ def test_effective_fills_in_knobs_that_the_server_told_and_nothing_else() -> Non
     assert dict(effective(ran).flags) == {"max_num_seqs": 128, "seed": 7}
     never = replace(ran, result=TrialResult(TrialState.FAILED))
     assert effective(never) == asked
+
+
+def test_what_a_launch_cannot_tell_from_the_best_goes_first_when_it_changes_less() -> None:
+    def carrying(number: int, estimate: float, of: Setting) -> Trial:
+        points = (measurement(MET), measurement(MET, 2.0))
+        found = trial(number, *points, of=of)
+        bracket = Headroom(2.0, None, estimate)
+        return replace(found, result=replace(found.result, headroom=bracket))
+
+    large = carrying(1, 2.5, setting(8, scheduling_policy="priority"))
+    assert numbers(large, carrying(2, 2.45, setting(8))) == [2, 1]
+    assert numbers(large, carrying(2, 2.30, setting(8))) == [1, 2]

@@ -43,8 +43,10 @@ class Truth:
         load: float = 1.0,
         ladder: tuple[float, ...] = LADDER,
         at_load: Measurement | None = None,
+        incumbent: float | None = None,
     ) -> list[Measurement]:
-        found = at_once(bracket(ladder, load, at_load or self.at(load), self.measure_at))
+        measured = at_load or self.at(load)
+        found = at_once(bracket(ladder, load, measured, self.measure_at, incumbent))
         voids = {multiple for multiple in self.visited if multiple > self._void_above}
         assert [m.multiple for m in found] == sorted({load, *self.visited} - voids)
         return found
@@ -123,3 +125,37 @@ def test_a_missing_metric_never_goes_up() -> None:
     truth.bracketed(at_load=missing)
     assert missing.verdict is Verdict.UNDECIDED
     assert max(truth.visited) < 1.0
+
+
+@pytest.mark.parametrize(
+    ("carries", "incumbent", "visited"),
+    [
+        # provably worse: one replay tells
+        (1.1, 1.5, [1.5]),
+        # better: on from there
+        (2.5, 1.5, [1.5, 2.0, 3.0]),
+        (1.6, 1.5, [1.5, 2.0]),
+        # the best so far carries no more than the job's load, or less than any multiple
+        (1.6, 1.0, [1.5, 2.0]),
+        (1.6, 0.1, [1.5, 2.0]),
+        # between two multiples, and beyond all
+        (1.6, 1.9, [1.5, 2.0]),
+        (1.6, 9.0, [3.0]),
+        # it misses at the job's load: what others carry above that says nothing
+        (0.6, 1.5, [0.5, 0.7]),
+    ],
+)
+def test_what_the_best_so_far_carries_is_tried_first(
+    carries: float, incumbent: float, visited: list[float]
+) -> None:
+    truth = Truth(carries, math.nextafter(carries, math.inf))
+    found = headroom(truth.bracketed(incumbent=incumbent))
+    assert truth.visited == visited
+    assert found.high is None or found.high > carries
+    assert found.low is None or found.low <= carries
+
+
+def test_who_is_undecided_where_the_best_so_far_is_is_looked_at_more_closely() -> None:
+    truth = Truth(1.1, 1.6)
+    truth.bracketed(incumbent=1.5)
+    assert truth.visited == [1.5, 1.2]

@@ -50,6 +50,7 @@ def searcher(
         targets=targets,
         sampler=sampler,
         seed=seed,
+        load=1.0,
     )
 
 

@@ -162,6 +162,13 @@ class TappedSearcher:
         self._tap("tell", (proposal, result))
         self._inner.tell(proposal, result)
 
+    def simpler(self, setting: Setting, baseline: Setting) -> Proposal | None:
+        return self._inner.simpler(setting, baseline)
+
+    @property
+    def why_ended(self) -> str:
+        return self._inner.why_ended
+
 
 @dataclass
 class World:
@@ -198,6 +205,7 @@ class World:
             targets=len(spec.targets),
             sampler=spec.sampler,
             seed=spec.seed,
+            load=spec.load,
         )
 
     def conductor(self) -> Conductor:

@@ -1,0 +1,179 @@
+"""The sampler of the default search: a simulator's forecast, corrected by what was measured.
+
+The score of a setting is what the calibrated simulator expects of it, plus what a smooth function
+of the knobs adds. Beside that belief stands one that knows no physics at all and keeps a share
+whatever happens, so that a simulator that is wrong about this server misleads for a while only.
+The next setting is the one with the largest expected gain over the best so far, times its chances
+to start and to meet the targets, for each minute that it takes.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import optuna
+from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
+from optuna.samplers import BaseSampler
+from optuna.trial import FrozenTrial, TrialState
+from scipy import special
+
+from advisor.search.physics import Expected
+from advisor.search.surrogate import Belief, Float64, Model, Seen, believe, likeness
+
+#: Which row of the grid a told trial is, whether it ran, and whether it has a score.
+ROW, RAN, SCORED = "row", "ran", "scored"
+#: Standard deviation, as a logarithm, of a headroom that is measured again.
+NOISE = 0.04
+#: Of the belief without physics: its share at first, and what it keeps of that.
+_BLIND, _BLIND_KEEPS = 0.2, 0.5
+#: What physics leaves open: a factor common to all settings, and one that differs between them.
+_COMMON, _OWN = 0.3, (0.04, 0.15)
+#: The same for the belief without physics, and over which part of a knob's range it differs.
+_ANYWHERE, _DIFFERS, _LENGTHS = 1.0, (0.1, 0.4), (0.35, 0.9)
+_OWN_LENGTH = 0.5
+#: Whether a setting runs, as a number that is above 0 when it does: what is believed without a
+#: simulator, how far that differs, over which part of a knob's range, and what one launch shows.
+_RUNS, _RUNS_DIFFERS, _RUNS_LENGTH, _SHOWN = 1.5, 1.5, 0.5, Seen(0, 2.0, 0.5)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grid:
+    """n settings, those told and those that may be asked."""
+
+    params: Sequence[Mapping[str, int]]
+    #: float64[n, d], each knob's range scaled to 1
+    places: Float64
+    #: what the simulator expects; None where it does not know model or hardware
+    expected: Expected | None
+    #: float64[n], minutes that a launch of each takes
+    minutes: Float64
+    #: rows that may be asked
+    free: Sequence[int]
+
+    def runs(self, told: Sequence[tuple[int, bool]]) -> Float64:
+        """float64[n], the probability that a setting runs, after these (row, ran)."""
+        n = len(self.params)
+        first = np.full(n, _RUNS)
+        if self.expected is not None:
+            first = special.ndtri(np.clip(self.expected.starts, 1e-6, 1 - 1e-6))
+        near = _RUNS_DIFFERS**2 * likeness(self.places, _RUNS_LENGTH)
+        seen = [
+            replace(_SHOWN, row=row, score=_SHOWN.score if ran else -_SHOWN.score)
+            for row, ran in told
+        ]
+        return believe([Model(1.0, 0.0, first, near)], seen).chance_above(0.0)
+
+    def models(self) -> list[Model]:
+        """The beliefs before anything was measured."""
+        n = len(self.params)
+        blind_share = _BLIND if self.expected else 1.0
+        each = blind_share / (len(_DIFFERS) * len(_LENGTHS))
+        found = [
+            Model(
+                each,
+                _BLIND_KEEPS if self.expected else 0.0,
+                np.zeros(n),
+                _ANYWHERE**2 + differs**2 * likeness(self.places, length),
+            )
+            for differs in _DIFFERS
+            for length in _LENGTHS
+        ]
+        if self.expected is not None:
+            drawn = self.expected.deviations
+            servers = drawn @ drawn.T / drawn.shape[1]
+            near = likeness(self.places, _OWN_LENGTH)
+            found += [
+                Model(
+                    (1 - _BLIND) / len(_OWN),
+                    0.0,
+                    self.expected.log_headroom,
+                    servers + _COMMON**2 + own**2 * near,
+                )
+                for own in _OWN
+            ]
+        return found
+
+
+class GreyBox(BaseSampler):
+    """An Optuna sampler over a grid; the study's trials name their row of it."""
+
+    def __init__(self, grid: Grid, log_load: float) -> None:
+        """`log_load`: the least log headroom that meets the targets."""
+        self._grid, self._log_load = grid, log_load
+        self._chosen: Mapping[str, int] = {}
+        #: of the setting chosen last, as a share: what a further launch may be expected to gain
+        self.expected_gain = 0.0
+
+    def infer_relative_search_space(
+        self, study: optuna.Study, trial: FrozenTrial
+    ) -> dict[str, BaseDistribution]:
+        """Nothing: knobs depend on each other, so a row is chosen as a whole."""
+        return {}
+
+    def sample_relative(
+        self,
+        study: optuna.Study,
+        trial: FrozenTrial,
+        search_space: dict[str, BaseDistribution],
+    ) -> dict[str, Any]:
+        """Chooses the row; its parameters are then given one by one."""
+        self._chosen = self._grid.params[self._choose(study)]
+        return {}
+
+    def sample_independent(
+        self,
+        study: optuna.Study,
+        trial: FrozenTrial,
+        param_name: str,
+        param_distribution: BaseDistribution,
+    ) -> Any:
+        return self._chosen[param_name]
+
+    def _choose(self, study: optuna.Study) -> int:
+        free = np.array(self._grid.free)
+        seen = _seen(study)
+        belief = believe(self._grid.models(), seen)
+        gain = belief.expected_gain(self._best(belief, seen))
+        meets = belief.chance_above(self._log_load)
+        worth = gain * meets * self._grid.runs(_ran(study)) / self._grid.minutes
+        row = int(free[np.argmax(worth[free])])
+        self.expected_gain = float(np.expm1(gain[free].max()))
+        return row
+
+    def _best(self, belief: Belief, seen: Sequence[Seen]) -> float:
+        """What the best setting measured so far is believed to carry; with none, the job's load:
+        settings are then compared by their chance to carry that."""
+        rows = [each.row for each in seen]
+        return float(belief.mean[rows].max()) if rows else self._log_load
+
+
+def _seen(study: optuna.Study) -> list[Seen]:
+    return [
+        Seen(trial.user_attrs[ROW], float(np.log(trial.value)), NOISE)
+        for trial in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        if trial.user_attrs[SCORED] and trial.value is not None and trial.value > 0
+    ]
+
+
+def _ran(study: optuna.Study) -> list[tuple[int, bool]]:
+    told = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+    return [(trial.user_attrs[ROW], trial.user_attrs[RAN]) for trial in told]
+
+
+def places(
+    params: Sequence[Mapping[str, int]], distributions: Mapping[str, BaseDistribution]
+) -> Float64:
+    """float64[n, d]: ordered knobs from 0 to 1, one column for each word of the others, and one
+    that tells where a knob has no value at all."""
+    columns: list[list[float]] = []
+    for name, kind in sorted(distributions.items()):
+        at = [each.get(name) for each in params]
+        if isinstance(kind, IntDistribution):
+            columns.append([0.5 if p is None else p / kind.high for p in at])
+        elif isinstance(kind, CategoricalDistribution):
+            # two words are as far apart as the ends of a range
+            columns += [[0.5**0.5 if p == choice else 0.0 for p in at] for choice in kind.choices]
+        if None in at:
+            columns.append([float(p is None) for p in at])
+    return np.array(columns).T.reshape(len(params), len(columns))

@@ -1,0 +1,183 @@
+"""What the simulator expects of each setting, as far as launches have calibrated it."""
+
+import math
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from advisor.calibrate.constants import Constants
+from advisor.calibrate.percentiles import FREE, Played, Point, fit_percentiles, percentile_ms
+from advisor.search.surrogate import Float64
+from advisor.sim import EngineConfig, Hardware, resolve
+from advisor.terms.errors import InputError, LaunchFailed
+from advisor.terms.job import TrialResult
+from advisor.terms.outcome import Reason
+from advisor.terms.setting import Setting
+from advisor.terms.target import Metric, Target
+from advisor.terms.traces import RequestStatus, Traces
+
+#: Servers that are as likely as the one fitted.
+DRAWS = 6
+#: Before any launch: how far constants are from the data sheets', as a logarithm in units of
+#: `calibrate.constants._PRIOR` (0.5): a quarter either way.
+_PRIOR_SPREAD = 0.5
+#: After a fit, added to each: what one launch shows of a server is not all of it.
+_FIT_SPREAD = 0.1
+#: Launches that a fit looks at, the last ones.
+_FITTED = 6
+#: A ratio of estimate to limit counts no further than this, as a logarithm.
+_MOST = math.log(10)
+#: Settings that miss at every multiple, or meet at every one, keep this much of their order.
+_TILT = 0.05
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Expected:
+    """Of n settings."""
+
+    #: float64[n], logarithm of the load multiple that they carry
+    log_headroom: Float64
+    #: float64[n, DRAWS]: the same on servers that are as likely, less the first
+    deviations: Float64
+    #: float64[n], the probability that it starts
+    starts: Float64
+
+
+@dataclass(slots=True)
+class Physics:
+    """The simulator's side of a search; deterministic in what it was told."""
+
+    #: the load at a multiple
+    traffic: Callable[[float], Played]
+    hardware: Hardware
+    #: those of the measurements told last, and before any the job's
+    targets: tuple[Target, ...]
+    #: absolute, ascending
+    multiples: tuple[float, ...]
+    seed: int
+    #: of each launch
+    _points: list[list[Point]] = field(default_factory=list)
+    #: the likeliest server first
+    _servers: list[Constants] = field(default_factory=list)
+    _known: dict[str, tuple[Float64, float]] = field(default_factory=dict)
+    #: (what matters of a setting, server, multiple) -> how far over its limits it is
+    _excesses: dict[tuple[EngineConfig, int, int], float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        rng = np.random.default_rng([self.seed, 7])
+        drawn = rng.normal(0.0, _PRIOR_SPREAD, (DRAWS, len(FREE.names)))
+        low, high = FREE.bounds
+        start = FREE.start
+        self._servers = [FREE.constants(np.clip(start + each, low, high)) for each in drawn]
+        self._servers.insert(0, FREE.constants(start))
+
+    def expect(self, settings: Sequence[Setting]) -> Expected:
+        """Plays those that it has not played on the servers of now."""
+        new = [each for each in settings if each.key not in self._known]
+        with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
+            for setting, found in zip(new, threads.map(self._expect, new), strict=True):
+                self._known[setting.key] = found
+        carried = np.array([self._known[each.key][0] for each in settings])
+        starts = np.array([self._known[each.key][1] for each in settings])
+        return Expected(carried[:, 0], carried[:, 1:] - carried[:, :1], starts)
+
+    def learn(self, setting: Setting, result: TrialResult) -> None:
+        """Fit the constants again, to all that was measured so far.
+
+        After the 1st, 2nd, 4th, 8th … launch: each one more tells less.
+        """
+        try:
+            config = resolve(setting, self.hardware)
+        except (LaunchFailed, InputError):
+            return  # it runs where the simulator says it cannot: nothing to compare it with
+        points = [
+            Point(config, self.traffic(each.multiple), each.percentiles)
+            for each in result.measurements
+            if not each.stopped
+        ]
+        # the least and the most load tell nearly all that those between do
+        points = [*points[:1], *points[1:][-1:]]
+        if not points:
+            return
+        # as resolved by now: one that is relative to the baseline is no limit yet at first
+        self.targets = tuple(each.target for each in result.measurements[0].judgements)
+        self._points.append(points)
+        if len(self._points).bit_count() > 1:
+            return
+        fit = fit_percentiles([each for launch in self._points[-_FITTED:] for each in launch])
+        self._servers = [fit.constants, *fit.draw(DRAWS, self.seed, more_spread=_FIT_SPREAD)]
+        self._known.clear()
+        self._excesses.clear()
+
+    def _expect(self, setting: Setting) -> tuple[Float64, float]:
+        """Logarithms of the headroom on each server, and the probability that it starts."""
+        try:
+            config = resolve(setting, self.hardware)
+        except LaunchFailed as exc:
+            never = np.full(1 + DRAWS, math.log(self.multiples[0]) - _TILT * _MOST)
+            return never, 0.0 if exc.failure.reason is Reason.INVALID_SETTING else 0.1
+        rung = self._highest_met(config, 0, None)
+        rungs = [rung, *(self._highest_met(config, n, rung) for n in range(1, 1 + DRAWS))]
+        return np.array([self._log_headroom(config, n, r) for n, r in enumerate(rungs)]), 0.98
+
+    def _highest_met(self, config: EngineConfig, server: int, near: int | None) -> int:
+        """The highest multiple at which all targets are met, -1 for none; by bisection, or by
+        steps from one that it is near."""
+        low, high = -1, len(self.multiples)
+        middle = (low + high) // 2 if near is None else max(near, 0)
+        while high - low > 1:
+            met = self._excess(config, server, middle) <= 0
+            low, high = (middle, high) if met else (low, middle)
+            if near is None:
+                middle = (low + high) // 2
+            else:
+                middle = low + 1 if met else high - 1
+        return low
+
+    def _log_headroom(self, config: EngineConfig, server: int, met: int) -> float:
+        """Interpolated between the last multiple met and the first missed."""
+        logs = np.log(self.multiples)
+        if met < 0:
+            return float(logs[0]) - _TILT * self._excess(config, server, 0)
+        below = self._excess(config, server, met)
+        if met == len(logs) - 1:
+            return float(logs[-1]) - _TILT * below
+        share = -below / (self._excess(config, server, met + 1) - below)
+        return float(logs[met] + share * (logs[met + 1] - logs[met]))
+
+    def _excess(self, config: EngineConfig, server: int, rung: int) -> float:
+        played = self.traffic(self.multiples[rung])
+        config = what_matters(config, played)
+        key = (config, server, rung)
+        if key not in self._excesses:
+            traces = played.on(config, self._servers[server])
+            self._excesses[key] = worst_excess(traces, self.targets)
+        return self._excesses[key]
+
+
+def what_matters(config: EngineConfig, played: Played) -> EngineConfig:
+    """The same for two settings that play a load alike: a pool that holds every block which the
+    load can ever need is as good as any larger one."""
+    load, size = played.load, config.block_size
+    most = 1 + int((-(-(load.input_length + load.output_length) // size)).sum())
+    blocks = min(config.memory.num_blocks, most)
+    memory = replace(config.memory, activation_bytes=0, kv_bytes=0, num_blocks=blocks)
+    return replace(config, memory=memory, gpu_memory_utilization=0.0)
+
+
+def worst_excess(traces: Traces, targets: Sequence[Target]) -> float:
+    """ln(estimate / limit) of the target that is furthest over, or nearest to, its limit."""
+    found = [-_MOST]
+    for target in targets:
+        if target.metric is Metric.ERRORS or target.percentile is None:
+            failed = traces.status[traces.counted] != RequestStatus.OK
+            found.append(_MOST if 100 * failed.mean() > target.limit else -_MOST)
+            continue
+        estimate = percentile_ms(traces, target.metric, target.percentile)
+        if estimate is not None:
+            ratio = estimate * 1e6 / target.limit_ns
+            found.append(min(max(math.log(ratio), -_MOST), _MOST) if ratio > 0 else -_MOST)
+    return max(found)

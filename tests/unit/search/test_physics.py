@@ -1,0 +1,138 @@
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+
+from advisor.calibrate.constants import Constants
+from advisor.calibrate.percentiles import Played, percentile_ms
+from advisor.search.physics import DRAWS, Physics, worst_excess
+from advisor.sim import hardware, resolve
+from advisor.terms.job import TrialResult
+from advisor.terms.load import Load
+from advisor.terms.measurement import Judgement, Measurement, Percentiles
+from advisor.terms.outcome import TrialState
+from advisor.terms.setting import Setting
+from advisor.terms.target import DEFAULT_ERRORS, Metric, Target, Verdict, parse_target
+
+S = 10**9
+H100 = hardware("h100-sxm")
+MULTIPLES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+LOOSE = (parse_target("ttft:p95<=1500ms"), parse_target("itl:p99<=60ms"), DEFAULT_ERRORS)
+TIGHT_ITL = (parse_target("ttft:p95<=5000ms"), parse_target("itl:p99<=25ms"))
+
+
+@cache
+def traffic(multiple: float) -> Played:
+    """Twenty seconds of 4 requests a second, times the multiple."""
+    rng = np.random.default_rng(1)
+    n = round(80 * multiple)
+    at = np.sort(rng.integers(0, 20 * S, n))
+    offsets = np.zeros(n + 1, dtype=np.int64)
+    prompt, output = rng.integers(100, 4000, n), rng.integers(20, 200, n)
+    return Played(Load(at, prompt, output, at >= 0, offsets, offsets[:0], 0, 512), 0, 20 * S)
+
+
+def physics(targets: tuple[Target, ...] = LOOSE) -> Physics:
+    return Physics(traffic, H100, targets, MULTIPLES, seed=1)
+
+
+def setting(**flags: int | float | bool) -> Setting:
+    return Setting.of("llama-3.1-8b", {"max_model_len": 8192, **flags}, tuple(flags))
+
+
+def batched(tokens: int) -> Setting:
+    return setting(max_num_batched_tokens=tokens)
+
+
+def told(of: Setting, constants: Constants, targets: tuple[Target, ...] = LOOSE) -> TrialResult:
+    """What a server of these constants measures at three loads."""
+    found = []
+    for multiple in (0.5, 1.0, 2.0):
+        traces = traffic(multiple).on(resolve(of, H100), constants)
+        values = {
+            metric: [percentile_ms(traces, metric, p) or 0.0 for p in (50, 95, 99)]
+            for metric in (Metric.TTFT, Metric.ITL, Metric.TPOT)
+        }
+        judged = tuple(
+            Judgement(t, Verdict.MET, 1.0, None, None, None, None, None, 1, 1, 0.95)
+            for t in targets
+        )
+        found.append(
+            Measurement(
+                multiple,
+                tuple(Percentiles(metric, *ms, 100) for metric, ms in values.items()),
+                judged,
+                1.0,
+                1.0,
+                1.0,
+                0.0,
+                80,
+                1,
+            )
+        )
+    return TrialResult(TrialState.MEASURED, measurements=tuple(found))
+
+
+def test_fewer_batched_tokens_carry_more_where_itl_is_what_limits() -> None:
+    small, large = physics(TIGHT_ITL).expect([batched(512), batched(8192)]).log_headroom
+    assert small > large
+
+
+def test_headroom_lies_where_the_targets_begin_to_be_missed() -> None:
+    found = math.exp(physics().expect([batched(2048)]).log_headroom[0])
+    config = resolve(batched(2048), H100)
+    below = max(m for m in MULTIPLES if m <= found)
+    above = min(m for m in MULTIPLES if m >= found)
+    servers = Constants(prefill_ms=0.5, request_ms=16.4)
+    assert worst_excess(traffic(below).on(config, servers), LOOSE) <= 0
+    assert worst_excess(traffic(above).on(config, servers), LOOSE) > 0
+
+
+def test_servers_drawn_differ_before_a_launch_and_less_after_it() -> None:
+    search = physics()
+    before = search.expect([batched(512), batched(4096)])
+    assert before.deviations.shape == (2, DRAWS)
+    search.learn(batched(2048), told(batched(2048), Constants(prefill_ms=0.5, request_ms=16.4)))
+    after = search.expect([batched(512), batched(4096)])
+    assert after.deviations.std() < before.deviations.std()
+
+
+def test_a_launch_on_a_slower_server_lowers_what_all_settings_are_expected_to_carry() -> None:
+    search = physics()
+    settings = [batched(512), batched(1024), batched(4096)]
+    before = search.expect(settings).log_headroom
+    slow = Constants(weights=1.6, token=1.6, context=1.6, step=1.6, prefill_ms=2, request_ms=30)
+    search.learn(batched(2048), told(batched(2048), slow))
+    after = search.expect(settings).log_headroom
+    assert (after < before - 0.1).all()
+
+
+def test_what_cannot_start_is_not_expected_to() -> None:
+    never = setting(max_num_batched_tokens=512, enable_chunked_prefill=False)
+    crowded = setting(gpu_memory_utilization=0.1)
+    starts = physics().expect([batched(2048), never, crowded]).starts
+    assert starts[1] == 0
+    assert 0 < starts[2] < 0.2 < starts[0]
+
+
+def test_nothing_is_forgotten_or_played_twice() -> None:
+    search = physics()
+    first = search.expect([batched(512)]).log_headroom
+    again = search.expect([batched(1024), batched(512)]).log_headroom
+    assert again[1] == first[0]
+
+
+def test_a_target_that_was_relative_is_taken_as_it_was_resolved() -> None:
+    search = physics((parse_target("itl:p99<=0.6x"),))
+    search.learn(batched(2048), told(batched(2048), Constants(), TIGHT_ITL))
+    assert search.targets == TIGHT_ITL
+    assert np.isfinite(search.expect([batched(512)]).log_headroom).all()
+
+
+@pytest.mark.parametrize("state", [TrialState.INFEASIBLE, TrialState.FAILED])
+def test_a_launch_that_measured_nothing_teaches_nothing(state: TrialState) -> None:
+    search = physics()
+    before = search.expect([batched(512)]).log_headroom
+    search.learn(batched(2048), TrialResult(state))
+    assert (search.expect([batched(512)]).log_headroom == before).all()
