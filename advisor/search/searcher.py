@@ -77,12 +77,14 @@ class OptunaSearcher:
         seed: int = 0,
         load: float | None = None,
         replay_s: float = 60.0,
+        may_be_advised: Callable[[Setting], bool] = lambda setting: True,
     ) -> None:
         """`score` is raised and None where a trial has none; `constraints` gives `targets`
         values per measured trial, 0 or less when the target is met at the job's load.
 
         `load` is the job's where scores are load multiples, None where they are something else:
         `advisor` is then `tpe`. `replay_s` is what a launch takes beside its cold start.
+        `advisor` and `gp` spend launches on others than those that `may_be_advised` last.
 
         Raises InputError for an unknown sampler, or `gp` where scores are no load multiples,
         SpaceError for a Space with no valid setting.
@@ -98,6 +100,7 @@ class OptunaSearcher:
         #: None where the simulator knows nothing of the server
         self.physics: Physics | None = None
         self._replay_s = replay_s
+        self._may_be_advised = may_be_advised
         #: random trials of `tpe` before its model
         self.startup_trials = STARTUP_TRIALS
         self._cold_start_s: dict[str | None, float] = {}
@@ -176,6 +179,7 @@ class OptunaSearcher:
     ) -> tuple[str, str, float]:
         # what failed by our fault is tried again when nothing else is left
         free = [key for key in free if not self._failures[key]] or free
+        free = [key for key in free if self._may_be_advised(self._open[key])] or free
         # at random, so that the first of those that seem equal is not always the same
         free = [free[n] for n in rng.permutation(len(free))[:_MOST_ROWS]]
         told = list({told.setting.key: told.setting for told in self._told}.values())

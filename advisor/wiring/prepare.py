@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from advisor.advice.choose import score
+from advisor.advice.choose import is_eligible, score
 from advisor.bench.engines import engine_of
 from advisor.bench.live import LiveBench
 from advisor.bench.simulated import SimBench
@@ -76,6 +76,7 @@ def prepare(spec: JobSpec) -> Prepared:
         seed=spec.seed,
         load=spec.load if spec.objective in (Objective.HEADROOM, Objective.COST) else None,
         replay_s=_replay_s(split, spec),
+        may_be_advised=lambda s: is_eligible(s, baseline, spec.accept_precision_change),
     )
     settled = replace(spec, targets=split.targets)
     return Prepared(settled, profile, space, baseline, bench, split, searcher)

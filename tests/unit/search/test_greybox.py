@@ -10,10 +10,11 @@ from optuna.distributions import CategoricalDistribution, IntDistribution
 from advisor.search.greybox import places
 from advisor.search.physics import DRAWS, Expected
 from advisor.search.searcher import OptunaSearcher
+from advisor.search.space import Space, Variant
 from advisor.terms.job import TrialResult
 from advisor.terms.outcome import Reason
 from advisor.terms.setting import Setting
-from tests.unit.search.trials import FULL, failed, measured, run, searcher, truth
+from tests.unit.search.trials import FULL, TOKENS, failed, measured, run, searcher, truth
 
 SETTINGS = FULL.settings("m", {})
 BEST = max(map(truth, SETTINGS))
@@ -152,3 +153,14 @@ def test_places_scale_ranges_and_keep_words_apart() -> None:
     assert found.shape == (2, 1 + 3 + 2)
     np.testing.assert_allclose(np.ptp(found, axis=0)[-3:], [0.5**0.5] * 3)
     assert sorted(np.abs(found[0] - found[1]).round(3)) == [0.0, 0.5, 0.707, 0.707, 1.0, 1.0]
+
+
+def test_what_may_not_be_advised_is_tried_when_nothing_else_is_left() -> None:
+    search = searcher(
+        Space((TOKENS,), (Variant("bf16"), Variant("fp8", flags=(("quantization", "fp8"),)))),
+        may_be_advised=lambda setting: setting.variant == "bf16",
+    )
+    search.physics = Forecast(lambda s: float(s.variant == "fp8"))  # type: ignore[assignment]
+    done = [p.setting.variant for p, _ in run(search, 14, lambda s: measured(len(s.flags)))]
+    assert done[:7] == ["bf16"] * 7
+    assert "bf16" not in done[7:]

@@ -40,6 +40,7 @@ def searcher(
     score: Callable[[TrialResult], float | None] = headroom,
     constraints: Callable[[TrialResult], Sequence[float]] = slack,
     targets: int = 1,
+    may_be_advised: Callable[[Setting], bool] = lambda setting: True,
 ) -> OptunaSearcher:
     return OptunaSearcher(
         space,
@@ -51,6 +52,7 @@ def searcher(
         sampler=sampler,
         seed=seed,
         load=1.0,
+        may_be_advised=may_be_advised,
     )
 
 
