@@ -50,6 +50,22 @@ def bounds_at(share: float, size: float, confidence: float) -> ShareBounds:
     return ShareBounds(share, _lower(k, size, confidence), _upper(k, size, confidence))
 
 
+def upper_is_within(share: float, size: float, confidence: float, allowed: float) -> bool:
+    """Whether the upper bound of `bounds_at` is at most `allowed` (above 0, below 1).
+
+    The distribution is evaluated where the bound needs it inverted, which takes several times as
+    long; whoever looks for the last share within a limit asks this a dozen times.
+    """
+    k = share * size
+    return k < size and bool(special.betainc(k + 1, size - k, allowed) >= confidence)
+
+
+def lower_is_within(share: float, size: float, confidence: float, allowed: float) -> bool:
+    """Whether the lower bound of `bounds_at` is at most `allowed`, see `upper_is_within`."""
+    k = share * size
+    return k <= 0 or bool(special.betainc(k, size - k + 1, allowed) >= 1 - confidence)
+
+
 def effective_size(n: int, blocks: int, confidence: float, deff: float) -> float:
     """How many independent samples n of them in so many non-empty blocks are worth.
 

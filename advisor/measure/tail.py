@@ -17,7 +17,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from advisor.measure.bounds import ShareBounds, bounds_at, design_effect, effective_size
+from advisor.measure.bounds import (
+    ShareBounds,
+    bounds_at,
+    design_effect,
+    effective_size,
+    lower_is_within,
+    upper_is_within,
+)
 from advisor.measure.curves import Pool
 from advisor.terms.target import Verdict
 
@@ -64,13 +71,12 @@ class TailTest:
 
         Only a near limit can be missed: beyond it the share itself is below the allowed one.
         """
-        return self._least(self._most(self.near, lambda bounds: bounds.lower))
+        return self._least(self._most(self.near, lower_is_within))
 
     def upper(self) -> float:
         """The percentile's upper bound, ns: the least limit that is met, as one of its kind."""
         near, far, remote = (
-            self._most(size, lambda bounds: bounds.upper)
-            for size in (self.near, self.far, self.remote)
+            self._most(size, upper_is_within) for size in (self.near, self.far, self.remote)
         )
         few = self._most_of_few()
         return min(
@@ -87,18 +93,17 @@ class TailTest:
             over -= 1
         return over
 
-    def _most(self, size: float, bound: Callable[[ShareBounds], float]) -> int:
+    def _most(self, size: float, is_within: Callable[[float, float, float, float], bool]) -> int:
         """How many samples may lie over a limit with this bound at most the allowed share; -1
         when not even none may."""
         n = len(self.sample)
-
-        def holds(over: int) -> bool:
-            return bound(bounds_at(over / n, size, self.confidence)) <= self.allowed
-
         low, high = -1, n + 1
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (middle, high) if holds(middle) else (low, middle)
+            if is_within(middle / n, size, self.confidence, self.allowed):
+                low = middle
+            else:
+                high = middle
         return low
 
     def _least(self, over: int) -> float:

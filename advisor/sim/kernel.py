@@ -263,7 +263,8 @@ def _keep(m: Int64, queue: int, length: int) -> int:
 
 
 def _cached(function: _F) -> _F:
-    return cast(_F, njit(cache=True, error_model="numpy")(function))
+    # the lock is let go: several replays are played side by side
+    return cast(_F, njit(cache=True, error_model="numpy", nogil=True)(function))
 
 
 @_cached

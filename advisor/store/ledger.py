@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from types import TracebackType
@@ -168,8 +169,11 @@ class SqlLedger:
 
         Raises LedgerError for traces that contradict themselves.
         """
-        # made before the database is locked
-        traces, summary = encode_traces(replay.traces), encode_curves(replay.traces)
+        # made before the database is locked, side by side: packing lets Python's lock go
+        with ThreadPoolExecutor(1) as thread:
+            packed = thread.submit(encode_traces, replay.traces)
+            summary = encode_curves(replay.traces)
+            traces = packed.result()
         with self._write() as session:
             self._owned(session, job_id)
             trial = queries.running(session, job_id, number)

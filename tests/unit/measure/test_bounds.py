@@ -2,11 +2,18 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from advisor.measure.bounds import bounds_at, design_effect, effective_size, share_bounds
+from advisor.measure.bounds import (
+    bounds_at,
+    design_effect,
+    effective_size,
+    lower_is_within,
+    share_bounds,
+    upper_is_within,
+)
 
 blocks = st.lists(
     st.integers(0, 40).flatmap(lambda total: st.tuples(st.integers(0, total), st.just(total))),
@@ -104,3 +111,20 @@ def test_impossible_input_is_refused() -> None:
     for confidence in (0.5, 1.0):
         with pytest.raises(ValueError, match=r"above 0\.5 and below 1"):
             share_bounds(np.array([0, 0]), np.array([5, 5]), confidence, 1.0)
+
+
+@settings(deadline=None)
+@given(
+    st.integers(1, 2000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))),
+    st.floats(0, 1),
+    levels,
+    st.floats(1e-4, 0.5),
+)
+def test_a_bound_is_within_what_is_allowed_exactly_when_it_is_no_larger(
+    counted: tuple[int, int], worth: float, confidence: float, allowed: float
+) -> None:
+    over, n = counted
+    found = bounds_at(over / n, size := n * worth, confidence)
+    for bound, is_within in ((found.upper, upper_is_within), (found.lower, lower_is_within)):
+        assume(abs(bound / allowed - 1) > 1e-9)
+        assert is_within(over / n, size, confidence, allowed) == (bound <= allowed)
