@@ -17,6 +17,7 @@ from pathlib import Path
 import aiohttp
 
 from advisor.calibrate.iterlog import parse_iterations
+from advisor.calibrate.relive import relive
 from advisor.engine import Endpoint, FactsWatch, VllmEngine
 from advisor.engine.metrics import fetch
 from advisor.profile.load import load_profile
@@ -25,6 +26,7 @@ from advisor.profile.shipped import resolve
 from advisor.terms.flags import FlagValue
 from advisor.terms.profile import Plan, PlannedRequest, Window, WindowRole
 from advisor.terms.setting import Setting
+from advisor.terms.traces import Traces
 from tests.real import install
 from tests.real.load import play
 from tests.recordings import FOLDER, Recording, write
@@ -103,18 +105,25 @@ async def record(
 ) -> Recording:
     """Launch, play the load, and read the log of just that."""
     async with engine.serve(Setting.of(model, {**FIXED, **flags})) as server:
-        async with aiohttp.ClientSession(trust_env=False) as session:
-            samples = await fetch(session, server.base_url)
-        cache = samples["vllm:cache_config_info"][0][0]
-        before = len(await _settled_log(server))
-        async with FactsWatch(server.base_url) as watch:
-            since = await watch.facts()
-            await play(server, requests, PROFILE.block_tokens, WINDOW.duration_ns)
-            log = (await _settled_log(server))[before:]
-            over = await watch.facts(since)
+        return (await observe(server, flags, requests))[0]
+
+
+async def observe(
+    server: Endpoint, flags: dict[str, FlagValue], requests: tuple[PlannedRequest, ...]
+) -> tuple[Recording, Traces]:
+    """Play the load to a server of these flags: the log of just that, and what the client saw."""
+    async with aiohttp.ClientSession(trust_env=False) as session:
+        samples = await fetch(session, server.base_url)
+    cache = samples["vllm:cache_config_info"][0][0]
+    before = len(await _settled_log(server))
+    async with FactsWatch(server.base_url) as watch:
+        since = await watch.facts()
+        traces = await play(server, requests, PROFILE.block_tokens, WINDOW.duration_ns)
+        log = (await _settled_log(server))[before:]
+        over = await watch.facts(since)
     numbers: dict[int, int] = {}
     assert None not in (over.preemptions, over.prefix_cache_queries, over.prefix_cache_hits)
-    return Recording(
+    recording = Recording(
         vllm=server.version or "",
         flags=flags,
         block_size=int(cache["block_size"]),
@@ -143,17 +152,32 @@ async def record(
         prefix_queries=int(over.prefix_cache_queries or 0),
         prefix_hits=int(over.prefix_cache_hits or 0),
     )
+    return recording, traces
+
+
+def scheduled_alike(recording: Recording) -> bool:
+    """Whether the simulator's scheduler does in every step what the log says, and counts the same
+    preemptions and prefix-cache queries and hits."""
+    found = relive(recording.load(), recording.limits(), recording.logged())
+    counted = (found.preemptions, found.prefix_queries, found.prefix_hits)
+    return (
+        found.mismatch is None
+        and found.steps == len(recording.steps)
+        and counted == (recording.preemptions, recording.prefix_queries, recording.prefix_hits)
+    )
 
 
 async def _settled_log(server: Endpoint) -> list[str]:
-    """Its lines once no more come: the last steps are logged after their tokens are sent."""
-    lines: list[str] = []
+    """Its lines of steps once no more come: the last ones are logged after their tokens are sent.
+    Other lines never end, since its metrics are asked for."""
+    steps: list[str] = []
     while True:
         await asyncio.sleep(1)
-        found = server.log_path.read_text(encoding="utf-8").splitlines()
-        if len(found) == len(lines):
+        lines = server.log_path.read_text(encoding="utf-8").splitlines()
+        found = [line for line in lines if "Iteration(" in line]
+        if len(found) == len(steps):
             return found
-        lines = found
+        steps = found
 
 
 def main() -> None:
