@@ -48,7 +48,7 @@ slow: $(READY) ## what is too slow for `make test`: kills, wheel, whole command 
 vllm: $(READY) ## a real vLLM for CPUs, in a cache outside the checkout (docs/real-vllm.md)
 	$(BIN)/python tests/real/install.py
 
-test-real: vllm ## the whole job against real vLLM servers on this machine's CPU (about an hour)
+test-real: vllm ## the whole job against real vLLM servers on this machine's CPU (over an hour)
 	CI=true $(BIN)/python -m pytest -q -m real tests/real --timeout 3600
 
 smoke-real: vllm ## the part of test-real that the gate runs

@@ -72,7 +72,8 @@ def recommend(
     sampler: Annotated[
         str,
         typer.Option(
-            metavar="NAME", help="How the next setting is chosen: advisor, tpe, gp, random or grid."
+            metavar="NAME",
+            help="How the next setting is chosen: advisor, tpe, gp, random or grid.",
         ),
     ] = "advisor",
     objective: Annotated[

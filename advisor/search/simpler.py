@@ -25,9 +25,7 @@ def simpler(setting: Setting, baseline: Setting, space: Space) -> Iterator[Setti
         yield Setting.of(baseline.model, kept, setting.knobs, baseline.variant)
 
 
-def _with(
-    flags: dict[str, FlagValue], name: str, value: FlagValue | None
-) -> dict[str, FlagValue]:
+def _with(flags: dict[str, FlagValue], name: str, value: FlagValue | None) -> dict[str, FlagValue]:
     others = {other: kept for other, kept in flags.items() if other != name}
     return others if value is None else {**others, name: value}
 

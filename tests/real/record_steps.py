@@ -17,6 +17,7 @@ from pathlib import Path
 import aiohttp
 
 from advisor.calibrate.iterlog import parse_iterations
+from advisor.calibrate.relive import relive
 from advisor.engine import Endpoint, FactsWatch, VllmEngine
 from advisor.engine.metrics import fetch
 from advisor.profile.load import load_profile
@@ -154,15 +155,29 @@ async def observe(
     return recording, traces
 
 
+def scheduled_alike(recording: Recording) -> bool:
+    """Whether the simulator's scheduler does in every step what the log says, and counts the same
+    preemptions and prefix-cache queries and hits."""
+    found = relive(recording.load(), recording.limits(), recording.logged())
+    counted = (found.preemptions, found.prefix_queries, found.prefix_hits)
+    return (
+        found.mismatch is None
+        and found.steps == len(recording.steps)
+        and counted == (recording.preemptions, recording.prefix_queries, recording.prefix_hits)
+    )
+
+
 async def _settled_log(server: Endpoint) -> list[str]:
-    """Its lines once no more come: the last steps are logged after their tokens are sent."""
-    lines: list[str] = []
+    """Its lines of steps once no more come: the last ones are logged after their tokens are sent.
+    Other lines never end, since its metrics are asked for."""
+    steps: list[str] = []
     while True:
         await asyncio.sleep(1)
-        found = server.log_path.read_text(encoding="utf-8").splitlines()
-        if len(found) == len(lines):
+        lines = server.log_path.read_text(encoding="utf-8").splitlines()
+        found = [line for line in lines if "Iteration(" in line]
+        if len(found) == len(steps):
             return found
-        lines = found
+        steps = found
 
 
 def main() -> None:

@@ -1,18 +1,19 @@
 """From one launch the simulator tells what other settings do, about as well as launches of one
-setting tell each other."""
+setting tell each other; and each of them is scheduled step for step as the server did."""
 
 import asyncio
 import json
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, replace
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
 
 from advisor.calibrate.launch import Calibrated, fit_launch
 from advisor.calibrate.relive import relive
-from advisor.engine import VllmEngine
+from advisor.engine import Endpoint, VllmEngine
 from advisor.measure.definitions import samples
 from advisor.profile.schedule import schedule
 from advisor.sim import EngineConfig, hardware, resolve, simulate
@@ -24,7 +25,8 @@ from advisor.terms.setting import Setting
 from advisor.terms.target import Metric
 from advisor.terms.traces import Traces
 from tests.real.load import play
-from tests.real.record_steps import FIXED, PROFILE, SECOND, observe
+from tests.real.record_steps import FIXED, PROFILE, SECOND, observe, scheduled_alike
+from tests.recordings import Recording
 
 pytestmark = [pytest.mark.real, pytest.mark.accept, pytest.mark.timeout(3_000)]
 
@@ -37,7 +39,7 @@ SETTINGS: dict[str, dict[str, FlagValue]] = {
 LOADS = (0.75, 1.5)
 LAUNCHES = 3
 SEEDS = 9
-WINDOW = Window("predict", WindowRole.SEARCH, 60 * SECOND, 100 * SECOND)
+WINDOW = Window("predict", WindowRole.SEARCH, 60 * SECOND, 85 * SECOND)
 FIGURES = (
     *((Metric.TTFT, percentile) for percentile in (50, 95)),
     *((Metric.ITL, percentile) for percentile in (50, 95, 99)),
@@ -57,18 +59,59 @@ def figures_ms(traces: Traces) -> list[float]:
     ]
 
 
-async def calibrate(engine: VllmEngine, model: str) -> Calibrated:
-    """Both loads, one after the other, in one log."""
-    first, then = (requests(load, salt) for salt, load in enumerate(LOADS, 1))
-    later_ns = WINDOW.duration_ns + 10 * SECOND
-    load = (*first, *(replace(each, at_ns=each.at_ns + later_ns) for each in then))
-    flags = {**FIXED, **CALIBRATED}
-    async with engine.serve(Setting.of(model, flags)) as server:
-        await play(server, requests(1.0, salt=0)[:20], PROFILE.block_tokens, WINDOW.duration_ns)
-        recording, traces = await observe(server, CALIBRATED, load)
-    found = relive(recording.load(), recording.limits(), recording.logged())
-    assert found.mismatch is None
-    return fit_launch(found, traces, configured(model, CALIBRATED), ReplayOutcome.VALID)
+class Calibrating:
+    """One launch that is asked again between the others, so that the machine's drift meets it as
+    it meets them."""
+
+    def __init__(self, server: Endpoint) -> None:
+        self._server = server
+        self._since_ns = 0
+        self._load: list[PlannedRequest] = []
+        self._steps: list[Recording] = []
+        self._traces: list[Traces] = []
+
+    async def play(self, number: int) -> None:
+        """Each load once more."""
+        for load in LOADS if number % 2 else LOADS[::-1]:
+            planned = requests(load, salt=100 * number + LOADS.index(load) + 1)
+            recording, traces = await observe(self._server, CALIBRATED, planned)
+            assert scheduled_alike(recording)
+            self._steps.append(recording)
+            self._traces.append(later(traces, self._since_ns))
+            self._load += [replace(each, at_ns=each.at_ns + self._since_ns) for each in planned]
+            self._since_ns += 2 * WINDOW.duration_ns
+
+    def fit(self, model: str) -> Calibrated:
+        first = self._steps[0]
+        load = Load.of(self._load, PROFILE.block_tokens)
+        logged = [step for recording in self._steps for step in recording.logged()]
+        found = relive(load, first.limits(), logged)
+        assert found.mismatch is None
+        traces = joined(self._traces)
+        return fit_launch(found, traces, configured(model, CALIBRATED), ReplayOutcome.VALID)
+
+
+def later(traces: Traces, ns: int) -> Traces:
+    """The same so much later."""
+    return replace(
+        traces,
+        planned_ns=traces.planned_ns + ns,
+        sent_ns=traces.sent_ns + ns,
+        end_ns=traces.end_ns + ns,
+        event_ns=traces.event_ns + ns,
+    )
+
+
+def joined(parts: Sequence[Traces]) -> Traces:
+    """One after the other; what is of the whole replay is the first one's."""
+    columns: dict[str, Any] = {
+        field.name: np.concatenate([getattr(part, field.name) for part in parts])
+        for field in fields(Traces)
+        if isinstance(getattr(parts[0], field.name), np.ndarray)
+    }
+    counts = np.concatenate([np.diff(part.event_offsets) for part in parts])
+    columns["event_offsets"] = np.concatenate(([0], np.cumsum(counts)))
+    return replace(parts[0], **columns)
 
 
 def configured(model: str, flags: dict[str, FlagValue]) -> EngineConfig:
@@ -84,12 +127,33 @@ async def measure(engine: VllmEngine, model: str, name: str, number: int) -> dic
     """One launch of a setting under each load."""
     found = {}
     async with engine.serve(Setting.of(model, {**FIXED, **SETTINGS[name]})) as server:
-        await play(server, requests(1.0, salt=0)[:20], PROFILE.block_tokens, WINDOW.duration_ns)
+        await warm_up(server)
         for load in LOADS if number % 2 else LOADS[::-1]:
             planned = requests(load, salt=10 * number + LOADS.index(load) + 1)
-            traces = await play(server, planned, PROFILE.block_tokens, WINDOW.duration_ns)
+            recording, traces = await observe(server, SETTINGS[name], planned)
+            assert scheduled_alike(recording), (name, load)
             found.update({(name, load, i): ms for i, ms in enumerate(figures_ms(traces))})
     return found
+
+
+async def warm_up(server: Endpoint) -> None:
+    await play(server, requests(1.0, salt=0)[:20], PROFILE.block_tokens, WINDOW.duration_ns)
+
+
+async def interleaved(
+    engine: VllmEngine, model: str
+) -> tuple[Calibrated, dict[Cell, list[float]]]:
+    """The calibrating launch from beginning to end, the others in turns."""
+    measured: dict[Cell, list[float]] = {}
+    async with engine.serve(Setting.of(model, {**FIXED, **CALIBRATED})) as server:
+        await warm_up(server)
+        calibrating = Calibrating(server)
+        for number in range(1, LAUNCHES + 1):
+            await calibrating.play(number)
+            for name in list(SETTINGS)[:: 1 if number % 2 else -1]:
+                for cell, ms in (await measure(engine, model, name, number)).items():
+                    measured.setdefault(cell, []).append(ms)
+    return calibrating.fit(model), measured
 
 
 def predict(calibrated: Calibrated, model: str) -> dict[Cell, float]:
@@ -131,14 +195,8 @@ def disorder(
 
 
 def test_one_launch_tells_of_other_settings(engine: VllmEngine, model_path: str) -> None:
-    calibrated = asyncio.run(calibrate(engine, model_path))
+    calibrated, measured = asyncio.run(interleaved(engine, model_path))
     print(calibrated.fit.constants, calibrated.fit.residuals_pct)
-    measured: dict[Cell, list[float]] = {}
-    for number in range(1, LAUNCHES + 1):
-        # in turns, so that what drifts meets all alike
-        for name in list(SETTINGS)[:: 1 if number % 2 else -1]:
-            for cell, ms in asyncio.run(measure(engine, model_path, name, number)).items():
-                measured.setdefault(cell, []).append(ms)
     predicted = predict(calibrated, model_path)
     rows = [
         {

@@ -1,26 +1,19 @@
-"""A real launch, just recorded, is scheduled by the simulator step for step."""
+"""A real launch with a tight pool, just recorded, is scheduled by the simulator step for step.
+
+`test_predict.py` holds its own launches to the same: other budgets, and prefix caching off.
+"""
 
 import asyncio
 
 import pytest
 
-from advisor.calibrate.relive import relive
 from advisor.engine import VllmEngine
-from tests.real.record_steps import LAUNCHES, record
+from tests.real.record_steps import LAUNCHES, record, scheduled_alike
 
 pytestmark = [pytest.mark.real, pytest.mark.accept]
 
 
-@pytest.mark.parametrize("name", ["batched-128", "batched-2048-no-caching", "crowded"])
-def test_the_simulator_schedules_what_the_server_did(
-    engine: VllmEngine, model_path: str, name: str
-) -> None:
-    recording = asyncio.run(record(engine, model_path, *LAUNCHES[name]))
-    found = relive(recording.load(), recording.limits(), recording.logged())
-    assert found.mismatch is None
-    assert found.steps == len(recording.steps)
-    assert (found.preemptions, found.prefix_queries, found.prefix_hits) == (
-        recording.preemptions,
-        recording.prefix_queries,
-        recording.prefix_hits,
-    )
+def test_the_simulator_schedules_what_the_server_did(engine: VllmEngine, model_path: str) -> None:
+    recording = asyncio.run(record(engine, model_path, *LAUNCHES["crowded"]))
+    assert recording.preemptions > 0
+    assert scheduled_alike(recording)

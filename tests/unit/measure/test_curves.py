@@ -4,8 +4,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.measure.codec import from_bytes, to_bytes
-from advisor.measure.curves import BLOCKS_PER_WINDOW, Curves, block_of, curves, pool
-from advisor.measure.definitions import samples
+from advisor.measure.curves import (
+    BLOCKS_PER_WINDOW,
+    Curves,
+    _any,
+    _whole,
+    block_of,
+    curves,
+    pool,
+)
+from advisor.measure.definitions import Samples, samples
 from advisor.terms.target import Metric
 from advisor.terms.traces import RequestStatus
 from tests.unit.measure.make import Req, steady, traces
@@ -131,3 +139,28 @@ def test_foreign_and_damaged_bytes_are_refused() -> None:
     for cut in (3, 40, len(data) // 2):
         with pytest.raises(ValueError, match="damaged"):
             from_bytes(data[:cut])
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 40), st.integers(0, 5), st.integers(0, 10**9 - 1)), max_size=60
+    )
+)
+def test_whole_numbers_are_put_in_the_same_order_as_any(
+    drawn: list[tuple[int, int, int]],
+) -> None:
+    columns = np.array(drawn, dtype=np.int64).reshape(-1, 3).T
+    found = Samples(columns[0].astype(np.float64), columns[2], columns[1])
+    block = block_of(columns[2], 0, 10**9)
+    whole, any_ = _whole(found, block), _any(found, block)
+    assert (whole is None) == (not drawn)
+    for fast, general in zip(whole or any_, any_, strict=True):
+        assert (fast == general).all()
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, 0.5, 2.0**42])
+def test_what_is_no_short_whole_number_is_left_to_the_general_order(value: float) -> None:
+    found = Samples(np.array([1.0, value]), np.zeros(2, dtype=np.int64), np.arange(2))
+    assert _whole(found, np.zeros(2, dtype=np.int64)) is None
+    assert _any(found, np.zeros(2, dtype=np.int64))[1].tolist() == sorted([1.0, value])

@@ -37,9 +37,7 @@ def test_the_current_setting_has_nothing_to_take_back() -> None:
 def test_a_flag_that_was_not_given_is_taken_out() -> None:
     given_ = Setting.of("m", {**NOW, "max_num_seqs": 64}, (*NOW, "max_num_seqs"))
     space = Space((Knob.of("max_num_seqs", [64]),))
-    assert list(simpler(given_, BASELINE, space)) == [
-        Setting.of("m", NOW, (*NOW, "max_num_seqs"))
-    ]
+    assert list(simpler(given_, BASELINE, space)) == [Setting.of("m", NOW, (*NOW, "max_num_seqs"))]
 
 
 def test_a_variant_is_taken_back_with_its_checkpoint() -> None:
@@ -84,7 +82,9 @@ def test_none_is_proposed_that_must_fail_or_breaks_a_rule() -> None:
 @pytest.mark.parametrize("sampler", ["advisor", "tpe", "grid"])
 def test_whatever_the_sampler_it_can_be_told_of_a_setting_outside_the_space(sampler: str) -> None:
     search = searcher(sampler=sampler)
-    proposal = search.simpler(changed(max_num_batched_tokens=512), changed(enable_prefix_caching=False))
+    proposal = search.simpler(
+        changed(max_num_batched_tokens=512), changed(enable_prefix_caching=False)
+    )
     assert proposal is not None
     search.tell(proposal, measured(1.0))
     assert search.ask() is not None

@@ -42,9 +42,7 @@ def test_a_flag_that_gains_nothing_is_put_back() -> None:
     assert advice.outcome is AdviceOutcome.RECOMMENDED
     assert advice.diff == ("--max-num-seqs 256 -> 16",)
     assert smaller(job) == [(BASELINE, 2), (16, 1)]
-    confirmed = {
-        t.setting.get(INTERVAL) for t in job.trials if t.phase is Phase.CONFIRM
-    }
+    confirmed = {t.setting.get(INTERVAL) for t in job.trials if t.phase is Phase.CONFIRM}
     assert confirmed == {1}
 
 
