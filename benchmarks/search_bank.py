@@ -3,9 +3,10 @@
     python benchmarks/search_bank.py [--seeds N] [--half development|held-out] [--samplers A,B]
 
 prints one JSON object with the fields of every sampler. The truth of a problem is not the
-simulator that the default sampler foresees with (`reference/problems.py`): it has other constants, a
-cliff, knobs that do nothing and settings that run out of memory, and no two of its launches agree.
-Regret is judged by that truth, after each launch for the setting with the best measured headroom.
+simulator that the default sampler foresees with (`reference/problems.py`): it has other
+constants, a cliff, knobs that do nothing and settings that run out of memory, and no two of its
+launches agree. Regret is judged by that truth, after each launch, for the setting with the best
+measured headroom.
 """
 
 import argparse

@@ -8,7 +8,6 @@ from advisor.terms.outcome import TrialState
 from advisor.terms.setting import Setting
 from advisor.terms.target import Verdict
 
-
 #: Scores that differ by less than this share are alike: launches of one setting differ by as much.
 AS_GOOD = 0.03
 

@@ -25,8 +25,8 @@ from advisor.search.surrogate import Belief, Float64, Model, Seen, believe, like
 ROW, RAN, SCORED = "row", "ran", "scored"
 #: Standard deviation, as a logarithm, of a headroom that is measured again.
 NOISE = 0.04
-#: Of the belief without physics: its share at first, and what it keeps of that.
-_BLIND, _BLIND_KEEPS = 0.2, 0.5
+#: Of the beliefs without physics, their share at first.
+_BLIND = 0.2
 #: What physics leaves open: a factor common to all settings, and one that differs between them.
 _COMMON, _OWN = 0.3, (0.04, 0.15)
 #: The same for the belief without physics, and over which part of a knob's range it differs.
@@ -62,7 +62,7 @@ class Grid:
             replace(_SHOWN, row=row, score=_SHOWN.score if ran else -_SHOWN.score)
             for row, ran in told
         ]
-        return believe([Model(1.0, 0.0, first, near)], seen).chance_above(0.0)
+        return believe([Model(1.0, True, first, near)], seen).chance_above(0.0)
 
     def models(self) -> list[Model]:
         """The beliefs before anything was measured."""
@@ -72,7 +72,7 @@ class Grid:
         found = [
             Model(
                 each,
-                _BLIND_KEEPS if self.expected else 0.0,
+                True,
                 np.zeros(n),
                 _ANYWHERE**2 + differs**2 * likeness(self.places, length),
             )
@@ -86,7 +86,7 @@ class Grid:
             found += [
                 Model(
                     (1 - _BLIND) / len(_OWN),
-                    0.0,
+                    False,
                     self.expected.log_headroom,
                     servers + _COMMON**2 + own**2 * near,
                 )

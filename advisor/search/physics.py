@@ -131,10 +131,8 @@ class Physics:
         while high - low > 1:
             met = self._excess(config, server, middle) <= 0
             low, high = (middle, high) if met else (low, middle)
-            if near is None:
-                middle = (low + high) // 2
-            else:
-                middle = low + 1 if met else high - 1
+            step = low + 1 if met else high - 1
+            middle = (low + high) // 2 if near is None else step
         return low
 
     def _log_headroom(self, config: EngineConfig, server: int, met: int) -> float:

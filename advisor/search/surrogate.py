@@ -9,6 +9,8 @@ from scipy import linalg, special
 
 Float64 = NDArray[np.float64]
 
+#: See `Model.is_kept`.
+KEPT = 0.5
 #: Added to variances, so that a matrix of equal rows can be factored.
 _JITTER = 1e-9
 _HALF_LOG_TAU = 0.5 * float(np.log(2 * np.pi))
@@ -20,8 +22,9 @@ class Model:
 
     #: among the models, before anything is known
     weight: float
-    #: what it keeps of that whatever is measured, 0..1: one that was right may turn out wrong
-    least: float
+    #: one of those that together keep `KEPT` of their weight, whatever is measured: the others may
+    #: have been right so far, and be wrong
+    is_kept: bool
     #: float64[n]
     mean: Float64
     #: float64[n, n]
@@ -71,14 +74,25 @@ def believe(models: Sequence[Model], seen: Sequence[Seen]) -> Belief:
     """Each model conditioned on what was measured, and weighed by how well it foretold it."""
     found = [_conditioned(model, seen) for model in models]
     evidence = np.array([each[2] for each in found])
-    weights = np.array([model.weight for model in models]) * np.exp(evidence - evidence.max())
-    least = np.array([model.least * model.weight for model in models])
-    weights = np.maximum(weights / weights.sum(), least / sum(m.weight for m in models))
+    prior = np.array([model.weight for model in models]) / sum(m.weight for m in models)
+    kept = np.array([model.is_kept for model in models])
+    share = _weights(prior, evidence)[kept].sum()
+    least = KEPT * prior[kept].sum()
+    share = max(share, least) if not kept.all() else 1.0
+    weights = np.zeros(len(models))
+    for group, part in ((kept, share), (~kept, 1 - share)):
+        if group.any():
+            weights[group] = part * _weights(prior[group], evidence[group])
     return Belief(
-        weights / weights.sum(),
+        weights,
         np.stack([mean for mean, _, _ in found]),
         np.stack([deviation for _, deviation, _ in found]),
     )
+
+
+def _weights(prior: Float64, evidence: Float64) -> Float64:
+    likely = prior * np.exp(evidence - evidence.max())
+    return np.asarray(likely / likely.sum())
 
 
 def _conditioned(model: Model, seen: Sequence[Seen]) -> tuple[Float64, Float64, float]:

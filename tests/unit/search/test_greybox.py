@@ -28,10 +28,10 @@ class Forecast:
         self.learned: list[Setting] = []
 
     def expect(self, settings: Sequence[Setting]) -> Expected:
-        rng = np.random.default_rng(0)
+        factors = np.random.default_rng(0).normal(0, 0.1, DRAWS)
         return Expected(
             np.array([self._of(each) for each in settings]),
-            rng.normal(0, 0.05, (len(settings), DRAWS)),
+            np.tile(factors, (len(settings), 1)),
             np.full(len(settings), 0.98),
         )
 
@@ -90,12 +90,12 @@ def test_what_gains_nothing_more_ends_the_search_and_says_so() -> None:
     search = foreseeing(lambda s: math.log(truth(s)))
     done = run(search, 112, answer)
     assert 3 <= len(done) < 30
-    assert search.why_ended == "no setting left is expected to gain more than 0.3%"
+    assert search.why_ended == "no setting left is expected to gain more than 1%"
 
 
-def test_a_flat_landscape_is_left_after_a_few_launches() -> None:
+def test_a_flat_landscape_is_left_before_half_of_it_was_tried() -> None:
     search = foreseeing(lambda _: 0.0)
-    assert len(run(search, 112, lambda _: measured(1.0))) < 20
+    assert len(run(search, 112, lambda _: measured(1.0))) < 56
 
 
 def test_the_one_setting_that_meets_is_found_where_all_others_miss() -> None:
@@ -151,16 +151,15 @@ def test_places_scale_ranges_and_keep_words_apart() -> None:
     }
     found = places([{"tokens": 0, "word": 0}, {"tokens": 4, "word": 2, "sometimes": 1}], kinds)
     assert found.shape == (2, 1 + 3 + 2)
-    np.testing.assert_allclose(np.ptp(found, axis=0)[-3:], [0.5**0.5] * 3)
-    assert sorted(np.abs(found[0] - found[1]).round(3)) == [0.0, 0.5, 0.707, 0.707, 1.0, 1.0]
+    apart = np.abs(found[0] - found[1]).round(3)
+    assert sorted(apart.tolist()) == [0.0, 0.5, 0.707, 0.707, 1.0, 1.0]
 
 
-def test_what_may_not_be_advised_is_tried_when_nothing_else_is_left() -> None:
+def test_no_launch_is_spent_on_what_may_not_be_advised() -> None:
     search = searcher(
         Space((TOKENS,), (Variant("bf16"), Variant("fp8", flags=(("quantization", "fp8"),)))),
         may_be_advised=lambda setting: setting.variant == "bf16",
     )
     search.physics = Forecast(lambda s: float(s.variant == "fp8"))  # type: ignore[assignment]
     done = [p.setting.variant for p, _ in run(search, 14, lambda s: measured(len(s.flags)))]
-    assert done[:7] == ["bf16"] * 7
-    assert "bf16" not in done[7:]
+    assert set(done) == {"bf16"}
