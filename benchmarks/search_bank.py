@@ -152,7 +152,8 @@ def play(number: int, sampler: str, seed: int) -> Played:
     advice = asyncio.run(conductor.run())
     trials = [t for t in ledger.trials(job.id) if t.phase is not Phase.CONFIRM]
     baseline_key = _as_in_space(posed, prepared.baseline)
-    advised = None if advice.setting is None else _as_in_space(posed, advice.setting)
+    choice = advice.choice
+    advised = None if choice is None else _as_in_space(posed, choice.setting)
     return Played(
         sampler=sampler,
         regrets=_regrets(posed, trials, spec.launches),

@@ -182,7 +182,7 @@ class TruthServer:
 
 def limits_of(truth: Truth, load: float, tight: float, rng: np.random.Generator) -> list[Target]:
     """TTFT p95 and ITL p99 of one random setting that runs, `tight` times as long."""
-    running = [found for s in truth.problem.settings if (found := truth.runs(s))]
+    running = [config for s in truth.problem.settings if (config := truth.runs(s))]
     traces = truth.traces(running[int(rng.integers(len(running)))], load)
     found = []
     for metric, percentile in ((Metric.TTFT, 95.0), (Metric.ITL, 99.0)):

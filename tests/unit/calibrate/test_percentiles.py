@@ -7,7 +7,7 @@ import pytest
 
 from advisor.calibrate.constants import Constants
 from advisor.calibrate.percentiles import Played, Point, fit_percentiles, percentile_ms
-from advisor.sim import hardware, resolve
+from advisor.sim import EngineConfig, hardware, resolve
 from advisor.terms.load import Load
 from advisor.terms.measurement import Percentiles
 from advisor.terms.setting import Setting
@@ -36,7 +36,7 @@ def played(rps: float, seed: int = 3) -> Played:
     return Played(load, 0, 30 * S)
 
 
-def config(tokens: int = 2048):  # type: ignore[no-untyped-def]
+def config(tokens: int = 2048) -> EngineConfig:
     flags = {"max_model_len": 8192, "max_num_batched_tokens": tokens}
     return resolve(Setting.of("llama-3.1-8b", flags), hardware("h100-sxm"))
 
@@ -44,9 +44,11 @@ def config(tokens: int = 2048):  # type: ignore[no-untyped-def]
 def percentiles(traces: Traces) -> tuple[Percentiles, ...]:
     found = []
     for metric in (Metric.TTFT, Metric.ITL, Metric.TPOT):
-        values = [percentile_ms(traces, metric, p) for p in (50, 95, 99)]
-        assert None not in values
-        found.append(Percentiles(metric, *map(float, values), 100))  # type: ignore[arg-type]
+        p50, p95, p99 = (percentile_ms(traces, metric, p) for p in (50, 95, 99))
+        assert p50 is not None
+        assert p95 is not None
+        assert p99 is not None
+        found.append(Percentiles(metric, p50, p95, p99, 100))
     return tuple(found)
 
 

@@ -139,8 +139,9 @@ def test_each_measured_launch_is_learned_from_and_no_other() -> None:
     search = foreseeing(lambda s: math.log(truth(s)))
     answers = [failed(Reason.HUNG), failed(Reason.UNSUPPORTED), *[measured(1.0)] * 3]
     done = run(search, 5, lambda _: answers.pop(0))
-    assert isinstance(search.physics, Forecast)
-    assert search.physics.learned == [p.setting for p, _ in done[2:]]
+    forecast: object = search.physics
+    assert isinstance(forecast, Forecast)
+    assert forecast.learned == [p.setting for p, _ in done[2:]]
 
 
 def test_places_scale_ranges_and_keep_words_apart() -> None:

@@ -61,7 +61,7 @@ def told(of: Setting, constants: Constants, targets: tuple[Target, ...] = LOOSE)
         found.append(
             Measurement(
                 multiple,
-                tuple(Percentiles(metric, *ms, 100) for metric, ms in values.items()),
+                tuple(Percentiles(metric, a, b, c, 100) for metric, (a, b, c) in values.items()),
                 judged,
                 1.0,
                 1.0,
