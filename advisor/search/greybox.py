@@ -8,7 +8,8 @@ to start and to meet the targets, for each minute that it takes.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -23,18 +24,19 @@ from advisor.search.surrogate import Belief, Float64, Model, Seen, believe, like
 
 #: Which row of the grid a told trial is, whether it ran, and whether it has a score.
 ROW, RAN, SCORED = "row", "ran", "scored"
-#: Standard deviation, as a logarithm, of a headroom that is measured again.
-NOISE = 0.04
+#: Standard deviations, as a logarithm, of a headroom that is measured again: on a calm server, and
+#: near saturation on windows that differ.
+NOISE = (0.03, 0.1)
 #: Of the beliefs without physics, their share at first.
 _BLIND = 0.2
 #: What physics leaves open: a factor common to all settings, and one that differs between them.
-_COMMON, _OWN = 0.3, (0.04, 0.15)
+_COMMON, _OWN = 0.3, (0.04, 0.15, 0.3)
 #: The same for the belief without physics, and over which part of a knob's range it differs.
 _ANYWHERE, _DIFFERS, _LENGTHS = 1.0, (0.1, 0.4), (0.35, 0.9)
 _OWN_LENGTH = 0.5
 #: Whether a setting runs, as a number that is above 0 when it does: what is believed without a
 #: simulator, how far that differs, over which part of a knob's range, and what one launch shows.
-_RUNS, _RUNS_DIFFERS, _RUNS_LENGTH, _SHOWN = 1.5, 1.5, 0.5, Seen(0, 2.0, 0.5)
+_RUNS, _RUNS_DIFFERS, _RUNS_LENGTH, _SHOWN, _SHOWN_NOISE = 1.5, 1.5, 0.5, 2.0, 0.5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,39 +60,39 @@ class Grid:
         if self.expected is not None:
             first = special.ndtri(np.clip(self.expected.starts, 1e-6, 1 - 1e-6))
         near = _RUNS_DIFFERS**2 * likeness(self.places, _RUNS_LENGTH)
-        seen = [
-            replace(_SHOWN, row=row, score=_SHOWN.score if ran else -_SHOWN.score)
-            for row, ran in told
-        ]
-        return believe([Model(1.0, True, first, near)], seen).chance_above(0.0)
+        seen = [Seen(row, _SHOWN if ran else -_SHOWN) for row, ran in told]
+        model = Model(1.0, True, first, near, _SHOWN_NOISE)
+        return believe([model], seen).chance_above(0.0)
 
     def models(self) -> list[Model]:
         """The beliefs before anything was measured."""
         n = len(self.params)
         blind_share = _BLIND if self.expected else 1.0
-        each = blind_share / (len(_DIFFERS) * len(_LENGTHS))
+        kinds = list(product(_DIFFERS, _LENGTHS, NOISE))
         found = [
             Model(
-                each,
+                blind_share / len(kinds),
                 True,
                 np.zeros(n),
                 _ANYWHERE**2 + differs**2 * likeness(self.places, length),
+                noise,
             )
-            for differs in _DIFFERS
-            for length in _LENGTHS
+            for differs, length, noise in kinds
         ]
         if self.expected is not None:
             drawn = self.expected.deviations
             servers = drawn @ drawn.T / drawn.shape[1]
             near = likeness(self.places, _OWN_LENGTH)
+            forecasts = list(product(_OWN, NOISE))
             found += [
                 Model(
-                    (1 - _BLIND) / len(_OWN),
+                    (1 - _BLIND) / len(forecasts),
                     False,
                     self.expected.log_headroom,
                     servers + _COMMON**2 + own**2 * near,
+                    noise,
                 )
-                for own in _OWN
+                for own, noise in forecasts
             ]
         return found
 
@@ -150,7 +152,7 @@ class GreyBox(BaseSampler):
 
 def _seen(study: optuna.Study) -> list[Seen]:
     return [
-        Seen(trial.user_attrs[ROW], float(np.log(trial.value)), NOISE)
+        Seen(trial.user_attrs[ROW], float(np.log(trial.value)))
         for trial in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
         if trial.user_attrs[SCORED] and trial.value is not None and trial.value > 0
     ]

@@ -29,6 +29,8 @@ class Model:
     mean: Float64
     #: float64[n, n]
     covariance: Float64
+    #: one standard deviation of what a score differs by when it is measured again
+    noise: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +40,6 @@ class Seen:
     #: 0..n-1
     row: int
     score: float
-    #: one standard deviation of what a score differs by when it is measured again
-    deviation: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,7 +106,7 @@ def _conditioned(model: Model, seen: Sequence[Seen]) -> tuple[Float64, Float64, 
     if not seen:
         return model.mean, np.sqrt(variance + _JITTER), 0.0
     rows = [each.row for each in seen]
-    noise = np.diag([each.deviation**2 + _JITTER for each in seen])
+    noise = (model.noise**2 + _JITTER) * np.eye(len(seen))
     lower = linalg.cholesky(model.covariance[np.ix_(rows, rows)] + noise, lower=True)
     surprise = np.array([each.score for each in seen]) - model.mean[rows]
     whitened = linalg.solve_triangular(lower, surprise, lower=True)

@@ -34,7 +34,7 @@ _SERVERS = (
 )
 _PROFILES = ("chat-and-documents", "chat-shared-prefix")
 #: Replayed windows must stay short: a problem is asked hundreds of times.
-PROFILE_S = 420
+PROFILE_S = 900
 PROBLEMS = 40
 
 
@@ -73,7 +73,7 @@ def _flaws(rng: np.random.Generator) -> Flaws:
         else None,
         oom_at=(float(rng.choice([0.9, 0.95, 2.0])), int(rng.choice([4096, 8192]))),
         under_load=bool(rng.random() < 0.5),
-        noise=float(rng.uniform(0.01, 0.06)),
+        noise=float(rng.uniform(0.003, 0.02)),
     )
 
 
