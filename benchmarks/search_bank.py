@@ -29,7 +29,7 @@ from advisor.search.searcher import OptunaSearcher
 from advisor.terms.job import Job, Phase, Trial
 from advisor.terms.outcome import TrialState
 from advisor.terms.setting import Setting
-from advisor.terms.traces import Int64
+from advisor.terms.traces import Int64, Traces
 from advisor.tune.job import Conductor
 from advisor.tune.trial import TrialRunner
 from advisor.wiring.foreseen import foreseen
@@ -95,13 +95,14 @@ def pose(number: int) -> Posed:
 def _capacity(truth: Truth) -> float:
     """The load multiple that a middling setting can do no more at."""
     running = [config for s in truth.problem.settings if (config := truth.runs(s))]
-    traces = truth.traces(running[len(running) // 2], _OVERLOAD)
+    replays = truth.traces(running[len(running) // 2], _OVERLOAD)
 
-    def inside(moments_ns: Int64) -> int:
-        since, until = traces.window_start_ns, traces.window_end_ns
+    def inside(each: Traces, moments_ns: Int64) -> int:
+        since, until = each.window_start_ns, each.window_end_ns
         return int(((moments_ns >= since) & (moments_ns < until)).sum())
 
-    return _OVERLOAD * inside(traces.end_ns) / inside(traces.planned_ns)
+    ended = sum(inside(each, each.end_ns) for each in replays)
+    return _OVERLOAD * ended / sum(inside(each, each.planned_ns) for each in replays)
 
 
 class NoWatch:

@@ -67,7 +67,7 @@ class Point:
         found = []
         for (metric, percentile), spread in _SPREADS.items():
             were = measured.get(metric)
-            is_ms = percentile_ms(traces, metric, percentile)
+            is_ms = percentile_ms([traces], metric, percentile)
             was_ms = None if were is None else were[percentile == 95]
             usable = is_ms is not None and was_ms is not None and 0 < was_ms < np.inf
             if not usable or is_ms is None or was_ms is None or not 0 < is_ms < np.inf:
@@ -77,9 +77,9 @@ class Point:
         return np.array(found)
 
 
-def percentile_ms(traces: Traces, metric: Metric, percentile: float) -> float | None:
-    """Nearest rank over the counted requests; None without a sample."""
-    values = samples(metric, traces).values
+def percentile_ms(replays: Sequence[Traces], metric: Metric, percentile: float) -> float | None:
+    """Nearest rank over the counted requests of all; None without a sample."""
+    values = np.concatenate([samples(metric, each).values for each in replays])
     if not len(values):
         return None
     rank = nearest_rank(round(1 - percentile / 100, 12), len(values))

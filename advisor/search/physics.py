@@ -152,7 +152,7 @@ class Physics:
         key = (config, server, rung)
         if key not in self._excesses:
             traces = played.on(config, self._servers[server])
-            self._excesses[key] = worst_excess(traces, self.targets)
+            self._excesses[key] = worst_excess([traces], self.targets)
         return self._excesses[key]
 
 
@@ -166,15 +166,16 @@ def what_matters(config: EngineConfig, played: Played) -> EngineConfig:
     return replace(config, memory=memory, gpu_memory_utilization=0.0)
 
 
-def worst_excess(traces: Traces, targets: Sequence[Target]) -> float:
+def worst_excess(replays: Sequence[Traces], targets: Sequence[Target]) -> float:
     """ln(estimate / limit) of the target that is furthest over, or nearest to, its limit."""
     found = [-_MOST]
     for target in targets:
         if target.metric is Metric.ERRORS or target.percentile is None:
-            failed = traces.status[traces.counted] != RequestStatus.OK
-            found.append(_MOST if 100 * failed.mean() > target.limit else -_MOST)
+            status = np.concatenate([each.status[each.counted] for each in replays])
+            failed = (status != RequestStatus.OK).mean()
+            found.append(_MOST if 100 * failed > target.limit else -_MOST)
             continue
-        estimate = percentile_ms(traces, target.metric, target.percentile)
+        estimate = percentile_ms(replays, target.metric, target.percentile)
         if estimate is not None:
             ratio = estimate * 1e6 / target.limit_ns
             found.append(min(max(math.log(ratio), -_MOST), _MOST) if ratio > 0 else -_MOST)

@@ -14,6 +14,7 @@ from advisor.calibrate.percentiles import Played, percentile_ms
 from advisor.measure.stop import known_at
 from advisor.profile.columns import Columns
 from advisor.profile.load import load_profile
+from advisor.profile.window import split
 from advisor.search.physics import what_matters, worst_excess
 from advisor.sim import EngineConfig, hardware, resolve, simulate
 from advisor.sim.cost import CostModel
@@ -21,11 +22,12 @@ from advisor.sim.refusal import refused
 from advisor.terms.errors import LaunchFailed
 from advisor.terms.job import EngineInfo, Launch, ServerFacts
 from advisor.terms.outcome import Reason
-from advisor.terms.profile import Plan, Window, WindowRole
+from advisor.terms.profile import Plan
 from advisor.terms.setting import Setting
 from advisor.terms.target import Metric, Target, Unit
 from advisor.terms.traces import Look, Traces
-from benchmarks.reference.problems import PROFILE_S, SECOND, Problem
+from advisor.tune.plan import gap_ns
+from benchmarks.reference.problems import Problem, spec_of
 
 #: logarithms of the least and the most load multiple that are looked at
 Edges = tuple[float, float]
@@ -74,27 +76,42 @@ class Truth:
             return None
         return None if self.is_short(config) else config
 
-    def played(self, multiple: float) -> Played:
-        """Most of the profile."""
-        window = Window("truth", WindowRole.SEARCH, 40 * SECOND, (PROFILE_S - 20) * SECOND)
-        lead_ns = 40 * SECOND
-        load = self.columns.load(Plan(window, multiple, 0, lead_ns))
-        return Played(load, lead_ns, lead_ns + window.duration_ns)
+    @cached_property
+    def plans(self) -> list[Plan]:
+        """The windows that a job plays, its confirmation too, at the recorded load."""
+        profile = load_profile(self.problem.profile_path)
+        spec = spec_of(self.problem, 1.0, [], "")
+        windows = split(
+            profile, windows=spec.windows, rounds=spec.rounds, gap_ns=gap_ns(profile, spec)
+        )
+        return [
+            Plan(each, 1.0, 0, windows.gap_ns) for each in (*windows.search, *windows.held_out)
+        ]
 
-    def traces(self, config: EngineConfig, multiple: float) -> Traces:
+    def loads(self, multiple: float) -> list[Played]:
+        plans = [replace(plan, multiple=multiple) for plan in self.plans]
+        return [
+            Played(self.columns.load(p), p.lead_in_ns, p.lead_in_ns + p.window.duration_ns)
+            for p in plans
+        ]
+
+    def traces(self, config: EngineConfig, multiple: float) -> list[Traces]:
         """Of the average launch."""
-        played = self.played(multiple)
-        return simulate(
-            played.load,
-            config,
-            window_start_ns=played.window_start_ns,
-            window_end_ns=played.window_end_ns,
-            cost=self.cost(config),
-        ).traces
+        return [
+            simulate(
+                played.load,
+                config,
+                window_start_ns=played.window_start_ns,
+                window_end_ns=played.window_end_ns,
+                cost=self.cost(config),
+            ).traces
+            for played in self.loads(multiple)
+        ]
 
     def carries(self, config: EngineConfig, targets: Sequence[Target], edges: Edges) -> float:
         """The logarithm of the headroom to within 1 %, or the edge that it lies beyond."""
-        key = what_matters(config, self.played(math.exp(edges[1])))
+        longest = max(self.loads(math.exp(edges[1])), key=lambda each: len(each.load))
+        key = what_matters(config, longest)
         if key not in self._carried:
             self._carried[key] = self._bisected(config, targets, edges)
         return self._carried[key]

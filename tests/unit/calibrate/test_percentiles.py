@@ -44,7 +44,7 @@ def config(tokens: int = 2048) -> EngineConfig:
 def percentiles(traces: Traces) -> tuple[Percentiles, ...]:
     found = []
     for metric in (Metric.TTFT, Metric.ITL, Metric.TPOT):
-        p50, p95, p99 = (percentile_ms(traces, metric, p) for p in (50, 95, 99))
+        p50, p95, p99 = (percentile_ms([traces], metric, p) for p in (50, 95, 99))
         assert p50 is not None
         assert p95 is not None
         assert p99 is not None
@@ -90,8 +90,8 @@ def test_a_percentile_of_nothing_is_none() -> None:
     load = played(4)
     traces = load.on(config(), Constants())
     nothing = replace(traces, counted=np.zeros_like(traces.counted))
-    assert percentile_ms(nothing, Metric.TTFT, 95) is None
-    one = percentile_ms(traces, Metric.TTFT, 95)
+    assert percentile_ms([nothing], Metric.TTFT, 95) is None
+    one = percentile_ms([traces], Metric.TTFT, 95)
     assert one is not None
     assert one == pytest.approx(
         np.percentile(

@@ -51,7 +51,7 @@ def told(of: Setting, constants: Constants, targets: tuple[Target, ...] = LOOSE)
     for multiple in (0.5, 1.0, 2.0):
         traces = traffic(multiple).on(resolve(of, H100), constants)
         values = {
-            metric: [percentile_ms(traces, metric, p) or 0.0 for p in (50, 95, 99)]
+            metric: [percentile_ms([traces], metric, p) or 0.0 for p in (50, 95, 99)]
             for metric in (Metric.TTFT, Metric.ITL, Metric.TPOT)
         }
         judged = tuple(
@@ -85,8 +85,8 @@ def test_headroom_lies_where_the_targets_begin_to_be_missed() -> None:
     below = max(m for m in MULTIPLES if m <= found)
     above = min(m for m in MULTIPLES if m >= found)
     servers = Constants(prefill_ms=0.5, request_ms=16.4)
-    assert worst_excess(traffic(below).on(config, servers), LOOSE) <= 0
-    assert worst_excess(traffic(above).on(config, servers), LOOSE) > 0
+    assert worst_excess([traffic(below).on(config, servers)], LOOSE) <= 0
+    assert worst_excess([traffic(above).on(config, servers)], LOOSE) > 0
 
 
 def test_servers_drawn_differ_before_a_launch_and_less_after_it() -> None:
