@@ -121,7 +121,12 @@ def run(argv: list[str]) -> int:
 
 
 #: Why a word could not be read -> what would be.
-_EXPECTED = {"int_parsing": "a whole number", "float_parsing": "a number"}
+_EXPECTED = {
+    "int_parsing": "a whole number",
+    "float_parsing": "a number",
+    "greater_than_equal": "at least {ge}",
+    "less_than_equal": "at most {le}",
+}
 
 
 def _with_value(exc: typer.TyperException) -> str:
@@ -136,10 +141,15 @@ def _with_value(exc: typer.TyperException) -> str:
 
 def _expected(error: ErrorDetails) -> str:
     """The value, and what would do; a choice tells that itself."""
-    words = str(error.get("ctx", {}).get("error", error["msg"])).rstrip(".")
+    context = error.get("ctx", {})
+    words = str(context.get("error", error["msg"])).rstrip(".")
     _, _, choices = words.partition(" is not one of ")
-    expected = f"one of {choices}" if choices else _EXPECTED.get(error["type"], words)
-    return f"{error['input']!r}; expected {expected}"
+    known = _EXPECTED.get(error["type"])
+    if choices:
+        words = f"one of {choices}"
+    elif known is not None:
+        words = known.format_map(context)
+    return f"{error['input']!r}; expected {words}"
 
 
 def one_line(text: str) -> str:

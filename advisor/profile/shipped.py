@@ -24,7 +24,7 @@ def resolve(name_or_path: str) -> Path:
     shipped = shipped_profiles()
     if name_or_path in shipped:
         return shipped[name_or_path]
+    what = "a folder" if name_or_path and path.is_dir() else "no such file"
     raise ProfileError(
-        f"profile {name_or_path!r}: no such file; expected a JSONL file or one of "
-        f"{', '.join(shipped)}"
+        f"profile {name_or_path!r}: {what}; expected a JSONL file or one of {', '.join(shipped)}"
     )

@@ -137,6 +137,11 @@ def _tensor_parallel(flags: FlagReader, shape: ModelShape, hardware: Hardware) -
 
 def _max_model_len(flags: FlagReader, shape: ModelShape) -> int:
     derived = shape.max_position_embeddings
+    if flags.fits_itself("max_model_len"):
+        raise invalid(
+            "--max-model-len: fitting the length to the memory is not modelled; expected an "
+            "integer >= 1"
+        )
     length = flags.integer("max_model_len", 1) or derived
     if length > derived:
         raise invalid(

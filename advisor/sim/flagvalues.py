@@ -84,13 +84,17 @@ class FlagReader:
                 )
         self._flags = flags
 
+    def fits_itself(self, name: str) -> bool:
+        """Whether vLLM is to choose the value: `auto`, or -1."""
+        return self._flags.get(name) in ("auto", -1)
+
     def integer(self, name: str, low: int) -> int | None:
         """None when not given."""
         value = self._flags.get(name)
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int) or value < low:
-            raise invalid(f"{_word(name)} {value!r}: expected an integer >= {low}")
+            raise invalid(f"{_given(name, value)}: expected an integer >= {low}")
         return value
 
     def number(self, name: str) -> float | None:
@@ -99,7 +103,7 @@ class FlagReader:
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise invalid(f"{_word(name)} {value!r}: expected a number")
+            raise invalid(f"{_given(name, value)}: expected a number")
         return float(value)
 
     def switch(self, name: str, default: bool) -> bool:
@@ -114,8 +118,13 @@ class FlagReader:
         if value is None:
             return None
         if not isinstance(value, str):
-            raise invalid(f"{_word(name)} {value!r}: expected a name")
+            raise invalid(f"{_given(name, value)}: expected a name")
         return value
+
+
+def _given(name: str, value: FlagValue) -> str:
+    """The flag as it was written; one without a value is read as True."""
+    return f"{_word(name)} without a value" if value is True else f"{_word(name)} {value!r}"
 
 
 def _word(name: str) -> str:

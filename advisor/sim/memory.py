@@ -103,7 +103,7 @@ def plan_memory(model: ModelShape, hardware: Hardware, demand: MemoryDemand) -> 
     graphs = 0 if eager else len(capture_sizes(demand.max_num_seqs)) * _GRAPH_BYTES
     available = int(total * demand.utilization) - loaded - activations - graphs
     blocks = _blocks(demand, available)
-    if demand.utilization > DRIVER_LIMIT:
+    if not eager and demand.utilization > DRIVER_LIMIT:
         raise refused(
             Reason.OOM_GRAPH_CAPTURE,
             "graph_capture",

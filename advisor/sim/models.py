@@ -1,7 +1,8 @@
 """The shapes of decoder-only transformers, and the bytes that follow from them."""
 
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -164,21 +165,28 @@ def _read(name: str, path: Path) -> ModelShape:
         # Of a model that also sees: the text part is what generates.
         config = {**config, **config["text_config"]}
 
-    def size(key: str, default: int | None = None) -> int:
+    def size(key: str, default: int | None = None, most: int | None = None) -> int:
         value = default if config.get(key) is None else config[key]
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        if type(value) is not int or not 1 <= value <= (most or value):
+            bounds = ">= 1" if most is None else f"from 1 to {most}"
             raise InputError(
-                f"model {name!r}: {path}: {key} is {value!r}, expected an integer >= 1"
+                f"model {name!r}: {path}: {key} is {value!r}, expected an integer {bounds}"
             )
         return value
 
-    beyond = next((key for key in _NOT_MODELLED if config.get(key)), None)
+    beyond = next(_beyond(config), None)
     if beyond is not None:
         raise InputError(
             f"model {name!r}: {path}: {beyond} is {config[beyond]!r}; the simulator models "
-            "attention with grouped key-value heads only"
+            "decoders of attention with grouped key-value heads only"
         )
     heads = size("num_attention_heads")
+    kv_heads = size("num_key_value_heads", heads)
+    if heads % kv_heads:
+        raise InputError(
+            f"model {name!r}: {path}: num_key_value_heads is {kv_heads}, expected a divisor of "
+            f"num_attention_heads, {heads}"
+        )
     method, each = _quantization(name, path, config.get("quantization_config"))
     return ModelShape(
         name=name,
@@ -187,7 +195,7 @@ def _read(name: str, path: Path) -> ModelShape:
         intermediate=size("intermediate_size"),
         **_experts(config, size),
         heads=heads,
-        kv_heads=size("num_key_value_heads", heads),
+        kv_heads=kv_heads,
         head_dim=size("head_dim", size("hidden_size") // heads),
         vocab=size("vocab_size"),
         # Gemma's files leave out what its class has as a default.
@@ -201,10 +209,33 @@ def _read(name: str, path: Path) -> ModelShape:
     )
 
 
-#: Keys of latent attention and of state-space layers: their KV cache would be wrong by a factor.
-_NOT_MODELLED = ("kv_lora_rank", "mamba_d_state", "linear_num_key_heads")
+#: Keys of latent attention, of state-space and convolution layers and of encoders: their KV cache
+#: would be wrong by a factor.
+_NOT_MODELLED = (
+    *("kv_lora_rank", "linear_num_key_heads", "conv_L_cache", "is_encoder_decoder"),
+    *("mamba_d_state", "mamba_d_ssm", "mamba_num_heads", "ssm_state_size", "ssm_cfg"),
+    *("state_size", "time_step_rank", "hybrid_override_pattern", "attn_layer_indices"),
+)
+#: Kinds of layer that hold keys and values, as `layer_types` names them.
+_ATTENTION = ("full_attention", "sliding_attention", "chunked_attention")
+#: How the classes of decoders end, with and without eyes.
+_DECODERS = ("ForCausalLM", "ForConditionalGeneration")
+#: Families that are none although no key says so.
+_OTHER_FAMILIES = re.compile(r"mamba|rwkv|recurrent|bert|jamba|zamba|t5$")
 #: Key with the number of experts, by family: Mixtral and its kin, Qwen, DeepSeek and its kin.
 _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
+
+
+def _beyond(config: Mapping[str, object]) -> Iterator[str]:
+    """Keys that show layers or a kind of model that the simulator knows nothing of."""
+    yield from (key for key in _NOT_MODELLED if config.get(key))
+    if _OTHER_FAMILIES.search(str(config.get("model_type"))):
+        yield "model_type"
+    layers, classes = config.get("layer_types"), config.get("architectures")
+    if isinstance(layers, list) and any(each not in _ATTENTION for each in layers):
+        yield "layer_types"
+    if isinstance(classes, list) and not all(str(each).endswith(_DECODERS) for each in classes):
+        yield "architectures"
 
 
 def _experts(config: Mapping[str, object], size: Callable[..., int]) -> dict[str, int]:
@@ -226,9 +257,10 @@ def _experts(config: Mapping[str, object], size: Callable[..., int]) -> dict[str
         shared = size("shared_expert_intermediate_size")
     elif config.get("n_shared_experts"):
         shared = size("n_shared_experts") * each
+    experts = size(key)
     return {
-        "experts": size(key),
-        "experts_per_token": size("num_experts_per_tok"),
+        "experts": experts,
+        "experts_per_token": size("num_experts_per_tok", most=experts),
         "expert_intermediate": each,
         "shared_intermediate": shared,
         "sparse_layers": sum((i + 1) % every == 0 and i not in dense for i in range(layers)),

@@ -1,6 +1,7 @@
 """The command line: vLLM's flags as far as the simulator models them, and the stand-in's own."""
 
 import argparse
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,7 +80,7 @@ def parser() -> argparse.ArgumentParser:
     )
     stand_in.add_argument(
         "--sim-truth",
-        type=Path,
+        type=_writable,
         metavar="FILE",
         help="write at the end, as JSON lines, when each event was sent",
     )
@@ -114,6 +115,15 @@ def _faults(words: str) -> dict[Fault, str | None]:
         return parse_faults(words)
     except InputError as exc:
         raise argparse.ArgumentTypeError(str(exc)) from exc
+
+
+def _writable(word: str) -> Path:
+    """Found out now and not when there is something to write."""
+    path = Path(word)
+    there = path if path.exists() else path.parent
+    if path.is_dir() or not path.parent.is_dir() or not os.access(there, os.W_OK):
+        raise argparse.ArgumentTypeError(f"{word!r} cannot be written")
+    return path
 
 
 def _port(word: str) -> int:

@@ -58,27 +58,32 @@ def canonical(name: str) -> str:
     return _ALIASES.get(word, word)
 
 
-def parse_flags(text: str) -> dict[str, FlagValue]:
+def parse_flags(text: str, field: str = "baseline") -> dict[str, FlagValue]:
     """Read `'--max-num-seqs 64 --no-enable-prefix-caching'` into a mapping.
 
     Values become int, float or str, switches bool; a flag with no value is `True`, and
     `--no-NAME` is `NAME = False`. Raises FlagError for a stray word, an empty name, a flag
-    given twice with different values, or a flag that Advisor owns.
+    given twice with different values, or a flag that Advisor owns; the text begins with `field`.
     """
+    try:
+        return _parse(text)
+    except FlagError as exc:
+        raise FlagError(f"{field}: {exc}") from exc
+
+
+def _parse(text: str) -> dict[str, FlagValue]:
     try:
         words = shlex.split(text)
     except ValueError as exc:
-        raise FlagError(f"baseline: cannot read flags {text!r}: {exc}") from exc
+        raise FlagError(f"cannot read flags {text!r}: {exc}") from exc
     flags: dict[str, FlagValue] = {}
     position = 0
     while position < len(words):
         name, value, position = _one_flag(words, position)
         if name in OWNED:
-            raise FlagError(
-                f"baseline: --{name.replace('_', '-')} is set by Advisor; leave it out"
-            )
+            raise FlagError(f"--{name.replace('_', '-')} is set by Advisor; leave it out")
         if name in flags and flags[name] != value:
-            raise FlagError(f"baseline: {name} is given twice, as {flags[name]!r} and {value!r}")
+            raise FlagError(f"{name} is given twice, as {flags[name]!r} and {value!r}")
         flags[name] = value
     return flags
 
@@ -86,13 +91,13 @@ def parse_flags(text: str) -> dict[str, FlagValue]:
 def _one_flag(words: list[str], position: int) -> tuple[str, FlagValue, int]:
     word = words[position]
     if not word.startswith("-") or not word.strip("-"):
-        raise FlagError(f"baseline: {word!r} is not a flag; expected --name or --name value")
+        raise FlagError(f"{word!r} is not a flag; expected --name or --name value")
     if level := _LEVEL.fullmatch(word):
         return "optimization_level", int(level[1]), position + 1
     given, equals, inline = word.partition("=")
     name = canonical(given)
     if not _NAME.fullmatch(name):
-        raise FlagError(f"baseline: {word!r} is not a flag; expected --name or --name value")
+        raise FlagError(f"{word!r} is not a flag; expected --name or --name value")
     off = name.startswith("no_")
     if equals and not off:
         return name, parse_value(inline), position + 1
@@ -107,7 +112,7 @@ def _one_flag(words: list[str], position: int) -> tuple[str, FlagValue, int]:
 
 def _takes_no_value(given: str, value: str) -> FlagError:
     what = "switches a flag off" if given.lstrip("-").startswith("no") else "is a switch"
-    return FlagError(f"baseline: {given} takes no value and has {value!r}; it {what}")
+    return FlagError(f"{given} takes no value and has {value!r}; it {what}")
 
 
 def _looks_like_flag(word: str) -> bool:

@@ -2,6 +2,18 @@
 
 from dataclasses import dataclass
 
+from advisor.terms.errors import InputError
+
+#: Multiples of the recorded load outside these are a unit error: every window would be repeated
+#: or stretched that often.
+LEAST_LOAD, MOST_LOAD = 0.001, 100.0
+
+
+def check_load(load: float) -> None:
+    """Raise InputError for a multiple of the recorded load that nobody means."""
+    if not LEAST_LOAD <= load <= MOST_LOAD:
+        raise InputError(f"load is {load:g}; expected {LEAST_LOAD:g} to {MOST_LOAD:g}")
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:

@@ -19,11 +19,9 @@ from advisor.sim.models import model
 from advisor.terms.errors import InputError, SpaceError
 from advisor.terms.job import Api, JobSpec, Objective
 from advisor.terms.target import parse_targets
-from advisor.wiring.asked import Asked
+from advisor.wiring.asked import Asked, check_load
 
 DEFAULT_COMMAND = "vllm"
-#: A multiple above this is a unit error; every window would be repeated that often.
-MOST_LOAD = 100.0
 #: Years of launches; beyond it somebody meant something else.
 MOST_LAUNCHES = 10_000
 #: The normal and t quantiles behind the bounds are no longer trustworthy further out.
@@ -38,8 +36,7 @@ def spec_of(asked: Asked) -> JobSpec:
         _refuse_changes(asked)
     if not 1 <= asked.launches <= MOST_LAUNCHES:
         raise InputError(f"launches is {asked.launches}; expected 1 to {MOST_LAUNCHES}")
-    if not 0 < asked.load <= MOST_LOAD:
-        raise InputError(f"load is {asked.load:g}; expected above 0, at most {MOST_LOAD:g}")
+    check_load(asked.load)
     if not 0.5 < asked.confidence <= MOST_CONFIDENCE:
         raise InputError(
             f"confidence is {asked.confidence!r}; expected above 0.5, at most {MOST_CONFIDENCE}"

@@ -38,6 +38,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(
         ("export x --format xml", "--format is 'xml'; expected one of 'parquet', 'csv', "),
         ("profile import foo bar", "FORMAT is 'foo'; expected one of 'azure', 'mooncake'\n"),
         ("recommend --launches 1.5", "--launches is '1.5'; expected a whole number\n"),
+        ("simulate --seed -1", "--seed is '-1'; expected at least 0\n"),
         ("recommend --load ten", "--load is 'ten'; expected a number\n"),
         ("recommend --nonsense 1", "No such option: --nonsense"),
         ("export", "Missing argument 'JOB'"),

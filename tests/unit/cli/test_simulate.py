@@ -47,8 +47,18 @@ def test_text_shows_percentiles_and_the_pool() -> None:
     [
         (["--hardware", "h900"], "hardware 'h900': unknown"),
         (["--hardware", "rtx-4090"], "the setting does not start: kv_cache_too_small"),
-        (["--hardware", "h200", "--load", "0"], "load multiple is 0"),
-        (["--hardware", "h200", "--", "512"], "'512' is not a flag"),
+        (["--hardware", "h200", "--load", "0"], "load is 0; expected 0.001 to 100"),
+        (["--hardware", "h200", "--load", "1e-9"], "load is 1e-09; expected 0.001 to 100"),
+        (["--hardware", "h200", "--load", "1e3"], "load is 1000; expected 0.001 to 100"),
+        (["--hardware", "h200", "--load", "nan"], "load is nan; expected 0.001 to 100"),
+        (["--hardware", "h200", "--", "512"], "flags: '512' is not a flag"),
+        (["--hardware", "h200", "--", "--max-num-seqs"], "--max-num-seqs without a value: "),
+        (["--hardware", "h200", "--", "--max-model-len", "auto"], "is not modelled"),
+        (["--hardware", "h200", "--", "--max-model-len", "-1"], "is not modelled"),
+        (
+            ["--hardware", "h200", "--", "--max-model-len", "64"],
+            "requests fits into 64 tokens; expected --max-model-len of at least ",
+        ),
     ],
 )
 def test_what_cannot_be_simulated_is_one_line(words: list[str], text: str) -> None:

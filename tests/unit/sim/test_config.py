@@ -127,7 +127,7 @@ def test_flags_without_effect_are_accepted() -> None:
         ({"gpu_memory_utilization": 0}, "--gpu-memory-utilization 0: must be in (0, 1]"),
         ({"gpu_memory_utilization": "big"}, "--gpu-memory-utilization 'big': expected a number"),
         ({"max_num_seqs": 0}, "--max-num-seqs 0: expected an integer >= 1"),
-        ({"max_num_seqs": True}, "--max-num-seqs True: expected an integer >= 1"),
+        ({"max_num_seqs": True}, "--max-num-seqs without a value: expected an integer >= 1"),
         ({"enable_prefix_caching": 1}, "--enable-prefix-caching 1: takes no value"),
         ({"quantization": 8}, "--quantization 8: expected a name"),
         ({"kv_cache_dtype": "fp4"}, "Invalid kv_cache_dtype: fp4"),
@@ -215,6 +215,10 @@ def test_the_length_that_would_fit_does_fit() -> None:
 def test_nothing_left_for_the_driver() -> None:
     failure = refusal(gpu_memory_utilization=0.99)
     assert (failure.reason, failure.stage) == (Reason.OOM_GRAPH_CAPTURE, "graph_capture")
+    # Without graphs nothing is captured.
+    assert (
+        plain("h100-sxm", gpu_memory_utilization=0.99, enforce_eager=True).memory.graph_bytes == 0
+    )
 
 
 def test_unknown_hardware_names_the_known() -> None:

@@ -103,6 +103,14 @@ def test_the_text_part_of_a_model_that_sees_is_read(tmp_path: Path) -> None:
     assert (shape.hidden, shape.tied_embeddings) == (256, True)
 
 
+def test_kinds_of_attention_that_keep_keys_and_values_are_taken(tmp_path: Path) -> None:
+    kinds = ["sliding_attention", "full_attention"]
+    read = write(
+        tmp_path, layer_types=kinds, architectures=["Qwen3ForCausalLM"], model_type="qwen3"
+    )
+    assert model(str(read)).layers == 4
+
+
 def test_null_is_missing(tmp_path: Path) -> None:
     assert model(str(write(tmp_path, head_dim=None))).head_dim == 64
 
@@ -131,6 +139,13 @@ def test_quantised_checkpoint_keeps_its_embeddings_plain(tmp_path: Path) -> None
         ({"quantization_config": "awq"}, "quant_method None is not modelled"),
         ({"num_local_experts": 8}, "num_experts_per_tok is None, expected an integer"),
         ({"kv_lora_rank": 512}, "kv_lora_rank is 512"),
+        # Nemotron-H, Mamba, Qwen3-Next, an encoder, and a kind of layer by its own name.
+        ({"ssm_state_size": 128, "mamba_num_heads": 96}, "mamba_num_heads is 96"),
+        ({"model_type": "falcon_mamba"}, "model_type is 'falcon_mamba'"),
+        ({"layer_types": ["linear_attention", "full_attention"]}, "layer_types is"),
+        ({"architectures": ["BertForMaskedLM"]}, "architectures is"),
+        ({"num_attention_heads": 28, "num_key_value_heads": 5}, "num_key_value_heads is 5"),
+        ({**EXPERTS, "num_experts_per_tok": 17}, "num_experts_per_tok is 17, expected an integer"),
     ],
 )
 def test_config_that_is_no_use_names_the_field(

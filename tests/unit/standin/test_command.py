@@ -190,3 +190,10 @@ def test_help_lists_the_flags_and_version_names_the_stand_in() -> None:
         assert "--no-enable-prefix-caching" in shown.stdout
     assert run("--version").stdout.startswith("vllm-sim ")
     assert run("frobnicate").returncode == 2
+
+
+def test_a_truth_that_could_not_be_written_is_told_before_anything_starts() -> None:
+    ended = run("serve", "llama-3.1-8b", "--sim-truth", "/absent/truth.jsonl")
+    assert ended.returncode == 2
+    assert "'/absent/truth.jsonl' cannot be written" in ended.stderr
+    assert "Traceback" not in ended.stderr

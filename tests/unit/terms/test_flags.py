@@ -90,6 +90,11 @@ def test_what_cannot_be_read_is_named(text: str, says: str) -> None:
     assert says in str(error.value)
 
 
+def test_the_error_begins_with_what_was_given() -> None:
+    with pytest.raises(FlagError, match=r"^flags: '512' is not a flag"):
+        parse_flags("512", "flags")
+
+
 @given(st.text())
 def test_any_text_is_flags_or_one_error(text: str) -> None:
     try:
