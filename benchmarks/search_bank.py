@@ -1,6 +1,7 @@
 """How many launches the search needs, on servers whose best setting is known.
 
-    python benchmarks/search_bank.py [--seeds N] [--half development|held-out] [--samplers A,B]
+    python benchmarks/search_bank.py [--problems N] [--seeds N] [--half development|held-out]
+        [--samplers A,B]
 
 prints one JSON object with the fields of every sampler. The truth of a problem is not the
 simulator that the default sampler foresees with (`reference/problems.py`): it has other
@@ -269,10 +270,10 @@ def _all_of(task: tuple[int, tuple[str, ...], int]) -> list[Played]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=50, help="jobs of the advisor per problem")
-    parser.add_argument("--half", choices=("development", "held-out"), default="held-out")
+    parser.add_argument("--seeds", type=int, default=1, help="jobs of the advisor per problem")
+    parser.add_argument("--half", choices=("development", "held-out"), default="development")
     parser.add_argument("--samplers", default=",".join(SAMPLERS))
-    parser.add_argument("--problems", type=int, default=PROBLEMS)
+    parser.add_argument("--problems", type=int, default=12, help=f"of {PROBLEMS}")
     asked = parser.parse_args()
     numbers = [
         n for n in range(asked.problems) if Problem(n).is_held_out == (asked.half == "held-out")

@@ -37,8 +37,12 @@ def script(path: str, *options: str) -> Step:
 
 
 #: What holds on a machine however busy: the soak waits for servers most of the time, and the
-#: simulator's bounds are found in virtual time, so these two run side by side.
-SIDE_BY_SIDE = (script("tests/soak.py"), script("benchmarks/coverage.py"))
+#: simulator's bounds and the searches on it are found in virtual time, so these run side by side.
+SIDE_BY_SIDE = (
+    script("tests/soak.py"),
+    script("benchmarks/coverage.py"),
+    script("benchmarks/search_bank.py", "--samplers", "advisor,random"),
+)
 #: Checks and tests are left to the gate, which runs them on the same commit.
 DEMO = make("demo")
 #: The whole real suite instead of the gate's smoke.

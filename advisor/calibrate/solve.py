@@ -59,8 +59,10 @@ def solve(
     *,
     starts: Sequence[float] = _STARTS,
     evaluations: int = 60,
+    begin: Float64 | None = None,
 ) -> Fit:
-    """The constants with the least robust residuals plus prior.
+    """The constants with the least robust residuals plus prior, sought from `begin` on, by default
+    from the data sheet's.
 
     `residuals` are in units of their own spread. The loss grows with their square near 0 and
     linearly far out (`soft_l1`), so a stall does not bend the fit.
@@ -73,7 +75,7 @@ def solve(
     found = [
         least_squares(
             weighted,
-            free.start + offset * _start_of(free),
+            (free.start if begin is None else begin) + offset * _start_of(free),
             jac=partial(_slopes, weighted),
             bounds=free.bounds,
             max_nfev=evaluations,

@@ -34,6 +34,8 @@ _COMMON, _OWN = 0.3, (0.04, 0.15, 0.3)
 #: The same for the belief without physics, and over which part of a knob's range it differs.
 _ANYWHERE, _DIFFERS, _LENGTHS = 1.0, (0.1, 0.4), (0.35, 0.9)
 _OWN_LENGTH = 0.5
+#: Of that, what may differ between settings that the simulator cannot tell apart.
+_APART = 0.03
 #: Whether a setting runs, as a number that is above 0 when it does: what is believed without a
 #: simulator, how far that differs, over which part of a knob's range, and what one launch shows.
 _RUNS, _RUNS_DIFFERS, _RUNS_LENGTH, _SHOWN, _SHOWN_NOISE = 1.5, 1.5, 0.5, 2.0, 0.5
@@ -82,7 +84,8 @@ class Grid:
         if self.expected is not None:
             drawn = self.expected.deviations
             servers = drawn @ drawn.T / drawn.shape[1]
-            near = likeness(self.places, _OWN_LENGTH)
+            near = (1 - _APART) * likeness(self._as_played(), _OWN_LENGTH)
+            near += _APART * likeness(self.places, _OWN_LENGTH)
             forecasts = list(product(_OWN, NOISE))
             found += [
                 Model(
@@ -95,6 +98,16 @@ class Grid:
                 for own, noise in forecasts
             ]
         return found
+
+    def _as_played(self) -> Float64:
+        """float64[n, d], the places, where a setting that the simulator cannot tell from another
+        lies where the other does: what it misses about the one it misses about both."""
+        assert self.expected is not None  # asked by those who have a forecast
+        starts = self.expected.starts > 0.5
+        apart = np.where(starts, -1, np.arange(len(starts)))  # of those it knows nothing
+        told = np.column_stack((self.expected.log_headroom, self.expected.deviations, apart))
+        _, first, number = np.unique(told, axis=0, return_index=True, return_inverse=True)
+        return self.places[first[number.ravel()]]
 
 
 class GreyBox(BaseSampler):

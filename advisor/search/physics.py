@@ -10,6 +10,7 @@ import numpy as np
 
 from advisor.calibrate.constants import Constants
 from advisor.calibrate.percentiles import FREE, Played, Point, fit_percentiles, percentile_ms
+from advisor.calibrate.solve import Fit
 from advisor.search.surrogate import Float64
 from advisor.sim import EngineConfig, Hardware, resolve
 from advisor.terms.errors import InputError, LaunchFailed
@@ -30,6 +31,8 @@ _FIT_SPREAD = 0.1
 _FITTED = 6
 #: A ratio of estimate to limit counts no further than this, as a logarithm.
 _MOST = math.log(10)
+#: Servers that are as likely differ in a setting's headroom by no more than this, as a logarithm.
+_MOST_APART = math.log(2)
 #: Settings that miss at every multiple, or meet at every one, keep this much of their order.
 _TILT = 0.05
 
@@ -60,6 +63,7 @@ class Physics:
     seed: int
     #: of each launch
     _points: list[list[Point]] = field(default_factory=list)
+    _fit: Fit | None = None
     #: the likeliest server first
     _servers: list[Constants] = field(default_factory=list)
     _known: dict[str, tuple[Float64, float]] = field(default_factory=dict)
@@ -107,7 +111,8 @@ class Physics:
         self._points.append(points)
         if len(self._points).bit_count() > 1:
             return
-        fit = fit_percentiles([each for launch in self._points[-_FITTED:] for each in launch])
+        told = [each for launch in self._points[-_FITTED:] for each in launch]
+        fit = self._fit = fit_percentiles(told, self._fit)
         self._servers = [fit.constants, *fit.draw(DRAWS, self.seed, more_spread=_FIT_SPREAD)]
         self._known.clear()
         self._excesses.clear()
@@ -119,32 +124,37 @@ class Physics:
         except LaunchFailed as exc:
             never = np.full(1 + DRAWS, math.log(self.multiples[0]) - _TILT * _MOST)
             return never, 0.0 if exc.failure.reason is Reason.INVALID_SETTING else 0.1
-        rung = self._highest_met(config, 0, None)
-        rungs = [rung, *(self._highest_met(config, n, rung) for n in range(1, 1 + DRAWS))]
-        return np.array([self._log_headroom(config, n, r) for n, r in enumerate(rungs)]), 0.98
+        met = self._highest_met(config)
+        first, slope = self._log_headroom(config, met)
+        return np.array([first, *self._on_others(config, max(met, 0), first, slope)]), 0.98
 
-    def _highest_met(self, config: EngineConfig, server: int, near: int | None) -> int:
-        """The highest multiple at which all targets are met, -1 for none; by bisection, or by
-        steps from one that it is near."""
+    def _highest_met(self, config: EngineConfig) -> int:
+        """The highest multiple at which the likeliest server meets all targets, -1 for none."""
         low, high = -1, len(self.multiples)
-        middle = (low + high) // 2 if near is None else max(near, 0)
         while high - low > 1:
-            met = self._excess(config, server, middle) <= 0
+            middle = (low + high) // 2
+            met = self._excess(config, 0, middle) <= 0
             low, high = (middle, high) if met else (low, middle)
-            step = low + 1 if met else high - 1
-            middle = (low + high) // 2 if near is None else step
         return low
 
-    def _log_headroom(self, config: EngineConfig, server: int, met: int) -> float:
-        """Interpolated between the last multiple met and the first missed."""
+    def _log_headroom(self, config: EngineConfig, met: int) -> tuple[float, float]:
+        """Interpolated between the last multiple met and the first missed, and by how much the
+        excess rises there with the logarithm of the multiple."""
         logs = np.log(self.multiples)
-        if met < 0:
-            return float(logs[0]) - _TILT * self._excess(config, server, 0)
-        below = self._excess(config, server, met)
-        if met == len(logs) - 1:
-            return float(logs[-1]) - _TILT * below
-        share = -below / (self._excess(config, server, met + 1) - below)
-        return float(logs[met] + share * (logs[met + 1] - logs[met]))
+        below = self._excess(config, 0, max(met, 0))
+        if met < 0 or met == len(logs) - 1:
+            return float(logs[met if met > 0 else 0]) - _TILT * below, 1 / _TILT
+        slope = (self._excess(config, 0, met + 1) - below) / float(logs[met + 1] - logs[met])
+        return float(logs[met]) - below / slope, slope
+
+    def _on_others(
+        self, config: EngineConfig, rung: int, first: float, slope: float
+    ) -> list[float]:
+        """The same on the servers that are as likely, from one multiple: near the limit, as much
+        more excess is so much less headroom."""
+        here = self._excess(config, 0, rung)
+        more = (self._excess(config, n, rung) - here for n in range(1, 1 + DRAWS))
+        return [first - min(max(each / slope, -_MOST_APART), _MOST_APART) for each in more]
 
     def _excess(self, config: EngineConfig, server: int, rung: int) -> float:
         played = self.traffic(self.multiples[rung])

@@ -35,7 +35,7 @@ _UNKNOWN_SHORTFALL = 1.0
 _MOST_ROWS = 400
 #: The search ends when no launch is expected to gain more than this share, once so many ended: a
 #: few measurements of each setting would be needed to see less.
-_LEAST_GAIN, _LEAST_ENDED = 0.01, 3
+_LEAST_GAIN, _LEAST_ENDED = 0.005, 6
 
 
 class SamplerName(StrEnum):
@@ -127,7 +127,7 @@ class OptunaSearcher:
         rng = np.random.default_rng(turn)
         key, origin, gain = self._choose(free, rng)
         if gain is not None and gain < _LEAST_GAIN and self._ended >= _LEAST_ENDED:
-            self._why_ended = f"no setting left is expected to gain more than {_LEAST_GAIN:.0%}"
+            self._why_ended = f"no setting left is expected to gain more than {_LEAST_GAIN:.1%}"
             return None
         setting = self._open[key]
         self._asked[key] = setting

@@ -90,7 +90,7 @@ def test_what_gains_nothing_more_ends_the_search_and_says_so() -> None:
     search = foreseeing(lambda s: math.log(truth(s)))
     done = run(search, 112, answer)
     assert 3 <= len(done) < 30
-    assert search.why_ended == "no setting left is expected to gain more than 1%"
+    assert search.why_ended == "no setting left is expected to gain more than 0.5%"
 
 
 def test_a_flat_landscape_is_left_before_half_of_it_was_tried() -> None:
