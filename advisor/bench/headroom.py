@@ -1,5 +1,6 @@
 """Headroom inside one launch: at which load multiples to replay, after the job's own."""
 
+import math
 from collections.abc import Awaitable, Callable, Sequence
 
 from advisor.measure.headroom import worst_excess
@@ -9,48 +10,60 @@ from advisor.terms.target import Verdict
 #: Replays every search window at one multiple and judges the pool; None when it was void.
 MeasureAt = Callable[[float], Awaitable[Measurement | None]]
 
+#: Multiples whose ratio is below this are taken as one: launches of one setting differ by as much.
+_NEAR = 1.12
+
 
 async def bracket(
     multiples: Sequence[float],
     load: float,
     at_load: Measurement,
     measure_at: MeasureAt,
-    incumbent: float | None = None,
+    to_beat: float | None = None,
 ) -> list[Measurement]:
     """Bisect the ladder of multiples from the job's load on; ascending, `at_load` included.
 
     A replay that meets sends the search up, one that misses sends it down; an undecided one goes
     by its point estimate, but stays undecided, and a void one sends it down, where the client has
-    less to do. Stops when neighbours on the ladder differ, or at an end of it: the answer is then
-    one-sided.
+    less to do. Above the job's load the bracket is halved until its ends are near: there settings
+    are compared by it. At an end of the ladder the answer is one-sided.
 
-    `incumbent` is the multiple that the best setting so far carries. It is tried first, and who
+    `to_beat` is the multiple that a setting has to carry to be of use. It is tried first, and who
     provably misses there is left at that: how far behind it lies is not worth its replays.
     """
-    ladder = sorted({*multiples, load})
+    first = None if to_beat is None or _are_near(to_beat, load) else min(to_beat, max(multiples))
+    known = [each for each in (load, first) if each is not None]
+    others = [m for m in multiples if not any(_are_near(m, each) for each in known)]
+    ladder = sorted({*known, *others})
     tried = {load: at_load}
-    low, high = (ladder.index(load), len(ladder))
-    if not _goes_up(at_load):
-        low, high = -1, ladder.index(load)
-    first = _rung(ladder, incumbent)
-    while high - low > 1:
-        middle = first if first is not None and low < first < high else (low + high) // 2
-        measured = await measure_at(ladder[middle])
+    below, above = (load, math.inf) if _goes_up(at_load) else (0.0, load)
+    while (multiple := _between(ladder, below, above, load, first)) is not None:
+        measured = await measure_at(multiple)
         if measured is not None:
-            tried[ladder[middle]] = measured
+            tried[multiple] = measured
+            if multiple == first and measured.verdict is Verdict.MISSED:
+                break
         up = measured is not None and _goes_up(measured)
-        low, high = (middle, high) if up else (low, middle)
-        if middle == first and measured is not None and measured.verdict is Verdict.MISSED:
-            break
-        first = None
+        below, above = (multiple, above) if up else (below, multiple)
     return [tried[multiple] for multiple in sorted(tried)]
 
 
-def _rung(ladder: Sequence[float], incumbent: float | None) -> int | None:
-    """The highest at or below what the incumbent carries."""
-    if incumbent is None:
+def _between(
+    ladder: Sequence[float], below: float, above: float, load: float, first: float | None
+) -> float | None:
+    """The multiple to try next, None when the bracket is as narrow as it shall be."""
+    inside = [multiple for multiple in ladder if below < multiple < above]
+    if first in inside:
+        return first
+    if inside:
+        return inside[(len(inside) - 1) // 2]
+    if below < load or above == math.inf or _are_near(below, above):
         return None
-    return sum(multiple <= incumbent for multiple in ladder) - 1
+    return float(f"{math.sqrt(below * above):.3g}")
+
+
+def _are_near(one: float, other: float) -> bool:
+    return max(one, other) < _NEAR * min(one, other)
 
 
 def _goes_up(measurement: Measurement) -> bool:

@@ -34,8 +34,9 @@ _COMMON, _OWN = 0.3, (0.04, 0.15, 0.3)
 #: The same for the belief without physics, and over which part of a knob's range it differs.
 _ANYWHERE, _DIFFERS, _LENGTHS = 1.0, (0.1, 0.4), (0.35, 0.9)
 _OWN_LENGTH = 0.5
-#: Of that, what may differ between settings that the simulator cannot tell apart.
-_APART = 0.03
+#: Of that, what may differ between settings that the simulator cannot tell apart: they are alike
+#: where it knows all that matters, and as unlike as any others where it is blind to a knob.
+_APART = (0.03, 1.0)
 #: Whether a setting runs, as a number that is above 0 when it does: what is believed without a
 #: simulator, how far that differs, over which part of a knob's range, and what one launch shows.
 _RUNS, _RUNS_DIFFERS, _RUNS_LENGTH, _SHOWN, _SHOWN_NOISE = 1.5, 1.5, 0.5, 2.0, 0.5
@@ -68,36 +69,42 @@ class Grid:
 
     def models(self) -> list[Model]:
         """The beliefs before anything was measured."""
-        n = len(self.params)
-        blind_share = _BLIND if self.expected else 1.0
-        kinds = list(product(_DIFFERS, _LENGTHS, NOISE))
+        n, expected = len(self.params), self.expected
+        blind_share = _BLIND if expected else 1.0
+        kinds = list(product(_DIFFERS, _LENGTHS, NOISE, _APART if expected else (1.0,)))
         found = [
             Model(
                 blind_share / len(kinds),
                 True,
                 np.zeros(n),
-                _ANYWHERE**2 + differs**2 * likeness(self.places, length),
+                _ANYWHERE**2 + differs**2 * self._alike(length, apart),
                 noise,
             )
-            for differs, length, noise in kinds
+            for differs, length, noise, apart in kinds
         ]
-        if self.expected is not None:
-            drawn = self.expected.deviations
+        if expected is not None:
+            drawn = expected.deviations
             servers = drawn @ drawn.T / drawn.shape[1]
-            near = (1 - _APART) * likeness(self._as_played(), _OWN_LENGTH)
-            near += _APART * likeness(self.places, _OWN_LENGTH)
-            forecasts = list(product(_OWN, NOISE))
+            forecasts = list(product(_OWN, NOISE, _APART))
             found += [
                 Model(
                     (1 - _BLIND) / len(forecasts),
                     False,
-                    self.expected.log_headroom,
-                    servers + _COMMON**2 + own**2 * near,
+                    expected.log_headroom,
+                    servers + _COMMON**2 + own**2 * self._alike(_OWN_LENGTH, apart),
                     noise,
                 )
-                for own, noise in forecasts
+                for own, noise, apart in forecasts
             ]
         return found
+
+    def _alike(self, length: float, apart: float) -> Float64:
+        """float64[n, n], how much a setting tells of another, by how they differ in their knobs
+        and, for all but a part, in how the simulator plays them."""
+        by_knobs = likeness(self.places, length)
+        if apart == 1.0:
+            return by_knobs
+        return (1 - apart) * likeness(self._as_played(), length) + apart * by_knobs
 
     def _as_played(self) -> Float64:
         """float64[n, d], the places, where a setting that the simulator cannot tell from another

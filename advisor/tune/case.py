@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from advisor.advice.advise import Case
-from advisor.advice.choose import effective
+from advisor.advice.choose import candidates, effective
 from advisor.measure.headroom import headroom
 from advisor.measure.measure import measure
 from advisor.terms.job import Job, JobSpec, Phase, Trial
@@ -28,10 +28,20 @@ def searched(trials: Sequence[Trial]) -> list[Trial]:
     return found if baseline is None else [baseline, *found]
 
 
-def incumbent(trials: Sequence[Trial]) -> float | None:
-    """The largest load multiple that any setting so far was seen to carry, None before one was."""
-    found = [trial.result.headroom for trial in searched(trials)]
-    return max((each.low for each in found if each and each.low is not None), default=None)
+def to_beat(trials: Sequence[Trial], spec: JobSpec) -> float | None:
+    """The load multiple that a setting has to carry to be confirmed: more than the baseline, and
+    than the last of as many settings as are; None while any may be."""
+    baseline = baseline_of(trials)
+    if baseline is None:
+        return None
+    carried = [_carries(trial) for trial in candidates(searched(trials), spec, baseline.setting)]
+    last = sorted((each for each in carried if each is not None), reverse=True)[spec.rounds - 1 :]
+    least = [each for each in (_carries(baseline), *last[:1]) if each is not None]
+    return max(least, default=None)
+
+
+def _carries(trial: Trial) -> float | None:
+    return None if trial.result.headroom is None else trial.result.headroom.low
 
 
 def case_of(

@@ -24,7 +24,7 @@ from advisor.terms.setting import Setting
 from advisor.terms.target import Target, Verdict
 from advisor.tune.attempts import is_settled, over
 from advisor.tune.budget import MOST_FAILURES_IN_A_ROW, Budget, failures_in_a_row
-from advisor.tune.case import baseline_of, case_of, incumbent, searched
+from advisor.tune.case import baseline_of, case_of, searched, to_beat
 from advisor.tune.confirmation import Step, steps_of
 from advisor.tune.ports import Ledger, Searcher
 from advisor.tune.resolve import resolve_targets
@@ -149,7 +149,7 @@ class Conductor:
             self._keep(number),
             self._resolve,
             whole=phase is Phase.BASELINE,
-            incumbent=incumbent(over(self._trials())),
+            to_beat=to_beat(self._trials(), self.job.spec),
         )
         self._tell(await self._to_its_end(number, run))
 

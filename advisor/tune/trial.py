@@ -78,12 +78,12 @@ class TrialRunner:
         resolve: Resolve,
         *,
         whole: bool,
-        incumbent: float | None = None,
+        to_beat: float | None = None,
     ) -> TrialResult:
         """All search windows at the job's load, then at the multiples that bracket headroom.
 
         `whole`: at the job's load nothing is stopped early, since more than a verdict rests on it.
-        `incumbent`: the multiple that the best setting so far carries.
+        `to_beat`: the multiple that it has to carry to be of use.
         """
         load, windows = self.spec.load, self.windows.search
 
@@ -109,7 +109,7 @@ class TrialRunner:
             measured = note(at_load, load)
             if self.spec.objective in (Objective.HEADROOM, Objective.COST):
                 multiples = [load * multiple for multiple in self.spec.multiples]
-                await bracket(multiples, load, measured, measure_at, incumbent)
+                await bracket(multiples, load, measured, measure_at, to_beat)
 
         return await self._launch(setting, keep.token, deed)
 

@@ -43,10 +43,10 @@ class Truth:
         load: float = 1.0,
         ladder: tuple[float, ...] = LADDER,
         at_load: Measurement | None = None,
-        incumbent: float | None = None,
+        to_beat: float | None = None,
     ) -> list[Measurement]:
         measured = at_load or self.at(load)
-        found = at_once(bracket(ladder, load, measured, self.measure_at, incumbent))
+        found = at_once(bracket(ladder, load, measured, self.measure_at, to_beat))
         voids = {multiple for multiple in self.visited if multiple > self._void_above}
         assert [m.multiple for m in found] == sorted({load, *self.visited} - voids)
         return found
@@ -63,12 +63,18 @@ def at_once(run: Coroutine[Any, Any, list[Measurement]]) -> list[Measurement]:
 def test_the_answer_is_between_neighbours_after_few_visits(carries: float, load: float) -> None:
     truth = Truth(carries, math.nextafter(carries, math.inf))
     found = headroom(truth.bracketed(load))
-    steps = [0.0, *LADDER, math.inf]
-    low = max(multiple for multiple in steps if multiple <= carries)
-    high = min(multiple for multiple in steps if multiple > carries)
-    assert found.low == (low or None)
-    assert found.high == (None if high == math.inf else high)
-    assert len(truth.visited) <= math.ceil(math.log2(len(LADDER) + 1))
+    if carries < load:
+        steps = [0.0, *LADDER]
+        assert found.low == (max(multiple for multiple in steps if multiple <= carries) or None)
+        assert found.high == min(multiple for multiple in steps if multiple > carries)
+    elif carries >= LADDER[-1]:
+        assert (found.low, found.high) == (LADDER[-1], None)
+    else:
+        assert found.low is not None
+        assert found.high is not None
+        assert found.low <= carries < found.high < 1.12 * found.low
+    # the ladder's halves, and those of its widest step
+    assert len(truth.visited) <= math.ceil(math.log2(len(LADDER) + 1)) + 3
     assert len(set(truth.visited)) == len(truth.visited)
     assert load not in truth.visited
 
@@ -77,7 +83,8 @@ def test_the_answer_is_between_neighbours_after_few_visits(carries: float, load:
     ("met_to", "missed_from", "visited"),
     [
         (9.0, 9.1, [1.5, 2.0, 3.0]),
-        (1.2, 1.5, [1.5, 1.2]),
+        # above the load until the ends are near: 1.34 is halfway from 1.2 to 1.5
+        (1.2, 1.5, [1.5, 1.2, 1.34]),
         (0.5, 0.7, [0.5, 0.7]),
         (0.1, 0.2, [0.5, 0.25]),
     ],
@@ -91,8 +98,8 @@ def test_the_ladder_is_halved(met_to: float, missed_from: float, visited: list[f
 def test_an_undecided_one_is_followed_by_its_estimate_and_stays_undecided() -> None:
     up = Truth(0.7, 4.0)  # the middle is 1.67: at 1.0 and 1.5 the estimate is within the limit
     found = up.bracketed()
-    assert up.visited == [1.5, 2.0]
-    assert [m.verdict for m in found] == [UNDECIDED] * 3
+    assert up.visited == [1.5, 2.0, 1.73, 1.61]
+    assert [m.verdict for m in found] == [UNDECIDED] * 5
     assert headroom(found).low is None
     down = Truth(0.3, 1.3)  # the middle is 0.62
     assert [m.verdict for m in down.bracketed()] == [UNDECIDED] * 3
@@ -102,7 +109,7 @@ def test_an_undecided_one_is_followed_by_its_estimate_and_stays_undecided() -> N
 def test_a_void_multiple_sends_the_search_down_and_leaves_no_measurement() -> None:
     truth = Truth(9.0, 9.1, void_above=1.3)
     found = truth.bracketed()
-    assert truth.visited == [1.5, 1.2]
+    assert truth.visited == [1.5, 1.2, 1.34]
     assert str(headroom(found)) == ">= 1.2"
 
 
@@ -113,8 +120,9 @@ def test_a_ladder_of_the_load_alone_needs_no_replay() -> None:
 
 
 def test_a_load_that_is_not_on_the_ladder_takes_its_place_on_it() -> None:
-    truth = Truth(1.2, 1.5)
-    assert str(headroom(truth.bracketed(1.1))) == "1.2 .. 1.5"
+    truth = Truth(1.2, 1.21)
+    # 1.2 is too near to it to be another
+    assert str(headroom(truth.bracketed(1.1))) == "1.19 .. 1.28"
 
 
 def test_a_missing_metric_never_goes_up() -> None:
@@ -128,34 +136,35 @@ def test_a_missing_metric_never_goes_up() -> None:
 
 
 @pytest.mark.parametrize(
-    ("carries", "incumbent", "visited"),
+    ("carries", "to_beat", "visited"),
     [
         # provably worse: one replay tells
         (1.1, 1.5, [1.5]),
         # better: on from there
-        (2.5, 1.5, [1.5, 2.0, 3.0]),
-        (1.6, 1.5, [1.5, 2.0]),
-        # the best so far carries no more than the job's load, or less than any multiple
-        (1.6, 1.0, [1.5, 2.0]),
-        (1.6, 0.1, [1.5, 2.0]),
+        (2.05, 1.5, [1.5, 2.0, 3.0, 2.45, 2.21]),
+        (1.52, 1.5, [1.5, 2.0, 1.73, 1.61]),
+        # no more than the job's load, or less than any multiple
+        (1.52, 1.0, [1.5, 2.0, 1.73, 1.61]),
+        (1.52, 0.1, [1.5, 2.0, 1.73, 1.61]),
         # between two multiples, and beyond all
-        (1.6, 1.9, [1.5, 2.0]),
+        (1.85, 1.75, [1.75, 2.0, 1.87]),
+        (1.6, 1.9, [1.9]),
         (1.6, 9.0, [3.0]),
         # it misses at the job's load: what others carry above that says nothing
         (0.6, 1.5, [0.5, 0.7]),
     ],
 )
-def test_what_the_best_so_far_carries_is_tried_first(
-    carries: float, incumbent: float, visited: list[float]
+def test_what_is_to_be_beaten_is_tried_first(
+    carries: float, to_beat: float, visited: list[float]
 ) -> None:
     truth = Truth(carries, math.nextafter(carries, math.inf))
-    found = headroom(truth.bracketed(incumbent=incumbent))
+    found = headroom(truth.bracketed(to_beat=to_beat))
     assert truth.visited == visited
     assert found.high is None or found.high > carries
     assert found.low is None or found.low <= carries
 
 
-def test_who_is_undecided_where_the_best_so_far_is_is_looked_at_more_closely() -> None:
+def test_who_is_undecided_at_what_is_to_be_beaten_is_looked_at_more_closely() -> None:
     truth = Truth(1.1, 1.6)
-    truth.bracketed(incumbent=1.5)
-    assert truth.visited == [1.5, 1.2]
+    truth.bracketed(to_beat=1.5)
+    assert truth.visited[:2] == [1.5, 1.2]
