@@ -12,6 +12,8 @@ MeasureAt = Callable[[float], Awaitable[Measurement | None]]
 
 #: Multiples whose ratio is below this are taken as one: launches of one setting differ by as much.
 _NEAR = 1.12
+#: How often a step of the ladder is halved.
+_HALVINGS = 2
 
 
 async def bracket(
@@ -25,8 +27,8 @@ async def bracket(
 
     A replay that meets sends the search up, one that misses sends it down; an undecided one goes
     by its point estimate, but stays undecided, and a void one sends it down, where the client has
-    less to do. Above the job's load the bracket is halved until its ends are near: there settings
-    are compared by it. At an end of the ladder the answer is one-sided.
+    less to do. Above the job's load a step of the ladder is halved, and its half, unless its ends
+    are near: there settings are compared by it. At an end of the ladder the answer is one-sided.
 
     `to_beat` is the multiple that a setting has to carry to be of use. It is tried first, and who
     provably misses there is left at that: how far behind it lies is not worth its replays.
@@ -37,7 +39,12 @@ async def bracket(
     ladder = sorted({*known, *others})
     tried = {load: at_load}
     below, above = (load, math.inf) if _goes_up(at_load) else (0.0, load)
-    while (multiple := _between(ladder, below, above, load, first)) is not None:
+    while True:
+        multiple = _between(ladder, below, above, first)
+        if multiple is None and len(tried.keys() - set(ladder)) < _HALVINGS:
+            multiple = _half(below, above, load)
+        if multiple is None:
+            break
         measured = await measure_at(multiple)
         if measured is not None:
             tried[multiple] = measured
@@ -49,14 +56,17 @@ async def bracket(
 
 
 def _between(
-    ladder: Sequence[float], below: float, above: float, load: float, first: float | None
+    ladder: Sequence[float], below: float, above: float, first: float | None
 ) -> float | None:
-    """The multiple to try next, None when the bracket is as narrow as it shall be."""
+    """The multiple of the ladder to try next, None between neighbours."""
     inside = [multiple for multiple in ladder if below < multiple < above]
     if first in inside:
         return first
-    if inside:
-        return inside[(len(inside) - 1) // 2]
+    return inside[(len(inside) - 1) // 2] if inside else None
+
+
+def _half(below: float, above: float, load: float) -> float | None:
+    """In the middle of a step that is worth to be told more closely."""
     if below < load or above == math.inf or _are_near(below, above):
         return None
     return float(f"{math.sqrt(below * above):.3g}")

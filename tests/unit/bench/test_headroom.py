@@ -72,9 +72,9 @@ def test_the_answer_is_between_neighbours_after_few_visits(carries: float, load:
     else:
         assert found.low is not None
         assert found.high is not None
-        assert found.low <= carries < found.high < 1.12 * found.low
-    # the ladder's halves, and those of its widest step
-    assert len(truth.visited) <= math.ceil(math.log2(len(LADDER) + 1)) + 3
+        # the widest step is from 0.25 to 0.5
+        assert found.low <= carries < found.high < 1.2 * found.low
+    assert len(truth.visited) <= math.ceil(math.log2(len(LADDER) + 1)) + 2
     assert len(set(truth.visited)) == len(truth.visited)
     assert load not in truth.visited
 

@@ -10,12 +10,15 @@ from advisor.terms.advice import AdviceOutcome
 from advisor.terms.calibration import Calibration, Rehearsed, Rung
 from advisor.terms.errors import TargetError
 from advisor.terms.job import Phase, Trial
+from advisor.terms.measurement import Measurement
 from advisor.terms.profile import Plan
 from advisor.terms.target import Metric, Target, Verdict, parse_target
 from advisor.tune.attempts import over
-from advisor.tune.case import baseline_of, case_of, judged_again, searched
+from advisor.tune.case import baseline_of, case_of, judged_again, searched, to_beat
 from advisor.tune.resolve import resolve_targets
 from tests.contract.scripted_bench import Dials, traces
+from tests.unit.advice import examples
+from tests.unit.advice.examples import MET, MISSED, SPEC, measurement
 from tests.unit.tune.jobs import BASELINE, SEQS, TARGETS, WINDOWS, World, by_seqs, spec_with
 
 TABLE = {BASELINE: Dials(600, 30), 16: Dials(200, 10, carries=2)}
@@ -119,3 +122,40 @@ def test_a_baseline_that_fails_too_often_gives_nothing_to_multiply(target: str) 
     failing = played(Dials(failed_share=0.2))
     with pytest.raises(TargetError, match="no finite"):
         resolve_targets(asked, failing)
+
+
+def carrying(multiple: float) -> list[Measurement]:
+    """Met there, missed at the next."""
+    points = {1.0: MET, multiple: MET, 2 * multiple: MISSED}
+    return [measurement(verdict, at) for at, verdict in sorted(points.items())]
+
+
+@pytest.mark.parametrize(
+    ("baseline", "others", "rounds", "beaten"),
+    [
+        (1.0, [], 2, 1.0),
+        # any setting that beats the baseline would be one of two finalists
+        (1.0, [2.0], 2, 1.0),
+        (1.0, [2.0, 1.5, 3.0], 2, 2.0),
+        (1.0, [2.0, 1.5, 3.0], 1, 3.0),
+        (4.0, [2.0, 1.5, 3.0], 2, 4.0),
+    ],
+)
+def test_what_a_setting_must_carry_to_be_confirmed(
+    baseline: float, others: list[float], rounds: int, beaten: float
+) -> None:
+    trials = [examples.baseline(*carrying(baseline))]
+    trials += [examples.trial(n, *carrying(multiple)) for n, multiple in enumerate(others, 1)]
+    assert to_beat(trials, replace(SPEC, rounds=rounds)) == beaten
+
+
+def test_what_may_not_be_advised_is_not_to_be_beaten() -> None:
+    other = examples.setting(8, quantization="fp8")
+    trials = [examples.baseline(*carrying(1.0)), examples.trial(1, *carrying(4.0), of=other)]
+    assert to_beat(trials, replace(SPEC, rounds=1)) == 1.0
+    assert to_beat(trials, replace(SPEC, rounds=1, accept_precision_change=True)) == 4.0
+
+
+def test_where_nothing_carried_anything_nothing_is_to_be_beaten() -> None:
+    assert to_beat([], SPEC) is None
+    assert to_beat([examples.baseline(measurement(MISSED))], SPEC) is None

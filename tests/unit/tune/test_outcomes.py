@@ -39,7 +39,7 @@ def test_recommended_where_it_carries_more_than_the_baseline() -> None:
     assert advice.outcome is AdviceOutcome.RECOMMENDED
     assert "it carries 2x the recorded load, where the baseline misses" in advice.reasons[0]
     assert advice.choice is not None
-    assert str(advice.choice.headroom) == "2 .. 3"
+    assert str(advice.choice.headroom) == "2 .. 2.21"
 
 
 def test_recommended_where_the_baseline_does_not_run() -> None:
@@ -302,7 +302,7 @@ def test_the_evidence_is_of_the_launch_that_was_measured_not_of_one_that_failed(
     advice = World(script, spec_with(launches=6)).run()
     assert advice.outcome is AdviceOutcome.RECOMMENDED
     assert advice.choice is not None
-    assert str(advice.choice.headroom) == "2 .. 3"
+    assert str(advice.choice.headroom) == "2 .. 2.21"
 
 
 @pytest.mark.parametrize("objective", list(Objective))
