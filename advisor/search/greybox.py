@@ -69,34 +69,29 @@ class Grid:
 
     def models(self) -> list[Model]:
         """The beliefs before anything was measured."""
-        n, expected = len(self.params), self.expected
-        blind_share = _BLIND if expected else 1.0
-        kinds = list(product(_DIFFERS, _LENGTHS, NOISE, _APART if expected else (1.0,)))
+        parts = (1.0,) if self.expected is None else _APART
+        # each is used by many models
+        alike = {
+            (length, apart): self._alike(length, apart)
+            for length, apart in product({*_LENGTHS, _OWN_LENGTH}, parts)
+        }
+        blind = list(product(_DIFFERS, _LENGTHS, NOISE, parts))
+        share = (1.0 if self.expected is None else _BLIND) / len(blind)
+        nothing, anywhere = np.zeros(len(self.params)), _ANYWHERE**2
         found = [
-            Model(
-                blind_share / len(kinds),
-                True,
-                np.zeros(n),
-                _ANYWHERE**2 + differs**2 * self._alike(length, apart),
-                noise,
-            )
-            for differs, length, noise, apart in kinds
+            Model(share, True, nothing, anywhere + differs**2 * alike[length, apart], noise)
+            for differs, length, noise, apart in blind
         ]
-        if expected is not None:
-            drawn = expected.deviations
-            servers = drawn @ drawn.T / drawn.shape[1]
-            forecasts = list(product(_OWN, NOISE, _APART))
-            found += [
-                Model(
-                    (1 - _BLIND) / len(forecasts),
-                    False,
-                    expected.log_headroom,
-                    servers + _COMMON**2 + own**2 * self._alike(_OWN_LENGTH, apart),
-                    noise,
-                )
-                for own, noise, apart in forecasts
-            ]
-        return found
+        if self.expected is None:
+            return found
+        drawn = self.expected.deviations
+        common = _COMMON**2 + drawn @ drawn.T / drawn.shape[1]
+        foreseen, expected = list(product(_OWN, NOISE, parts)), self.expected.log_headroom
+        share = (1 - _BLIND) / len(foreseen)
+        return found + [
+            Model(share, False, expected, common + own**2 * alike[_OWN_LENGTH, apart], noise)
+            for own, noise, apart in foreseen
+        ]
 
     def _alike(self, length: float, apart: float) -> Float64:
         """float64[n, n], how much a setting tells of another, by how they differ in their knobs
