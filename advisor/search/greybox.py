@@ -24,9 +24,9 @@ from advisor.search.surrogate import Belief, Float64, Model, Seen, believe, like
 
 #: Which row of the grid a told trial is, whether it ran, and whether it has a score.
 ROW, RAN, SCORED = "row", "ran", "scored"
-#: Standard deviations, as a logarithm, of a headroom that is measured again: on a calm server, and
-#: near saturation on windows that differ.
-NOISE = (0.03, 0.1)
+#: Standard deviations, as a logarithm, of a headroom that is measured again: from a calm server to
+#: one near saturation on windows that differ.
+NOISE = (0.01, 0.03, 0.1)
 #: Of the beliefs without physics, their share at first.
 _BLIND = 0.2
 #: What physics leaves open: a factor common to all settings, and one that differs between them.
@@ -37,6 +37,8 @@ _OWN_LENGTH = 0.5
 #: Of that, what may differ between settings that the simulator cannot tell apart: they are alike
 #: where it knows all that matters, and as unlike as any others where it is blind to a knob.
 _APART = (0.03, 1.0)
+#: Settings are hardly told apart whose log headroom differs by no more on any server.
+_SAME = 0.02
 #: Whether a setting runs, as a number that is above 0 when it does: what is believed without a
 #: simulator, how far that differs, over which part of a knob's range, and what one launch shows.
 _RUNS, _RUNS_DIFFERS, _RUNS_LENGTH, _SHOWN, _SHOWN_NOISE = 1.5, 1.5, 0.5, 2.0, 0.5
@@ -89,7 +91,9 @@ class Grid:
         foreseen, expected = list(product(_OWN, NOISE, parts)), self.expected.log_headroom
         share = (1 - _BLIND) / len(foreseen)
         return found + [
-            Model(share, False, expected, common + own**2 * alike[_OWN_LENGTH, apart], noise)
+            Model(
+                share, own == max(_OWN), expected, common + own**2 * alike[_OWN_LENGTH, apart], noise
+            )
             for own, noise, apart in foreseen
         ]
 
@@ -102,14 +106,22 @@ class Grid:
         return (1 - apart) * likeness(self._as_played(), length) + apart * by_knobs
 
     def _as_played(self) -> Float64:
-        """float64[n, d], the places, where a setting that the simulator cannot tell from another
-        lies where the other does: what it misses about the one it misses about both."""
+        """float64[n, d], the places, where a setting that the simulator hardly tells from an
+        earlier one lies where that does: what it misses about the one it misses about both."""
         assert self.expected is not None  # asked by those who have a forecast
-        starts = self.expected.starts > 0.5
-        apart = np.where(starts, -1, np.arange(len(starts)))  # of those it knows nothing
-        told = np.column_stack((self.expected.log_headroom, self.expected.deviations, apart))
-        _, first, number = np.unique(told, axis=0, return_index=True, return_inverse=True)
-        return self.places[first[number.ravel()]]
+        carried = self.expected.log_headroom[:, None] + np.column_stack(
+            (np.zeros(len(self.params)), self.expected.deviations)
+        )
+        leaders: list[int] = []
+        moved = self.places.copy()
+        for row, starts in enumerate(self.expected.starts > 0.5):
+            apart = np.abs(carried[leaders] - carried[row]).max(axis=1, initial=0.0)
+            near = [leader for leader, by in zip(leaders, apart, strict=True) if by < _SAME]
+            if starts and near:
+                moved[row] = self.places[near[0]]
+            elif starts:
+                leaders.append(row)
+        return moved
 
 
 class GreyBox(BaseSampler):
@@ -151,8 +163,11 @@ class GreyBox(BaseSampler):
         free = np.array(self._grid.free)
         seen = _seen(study)
         belief = believe(self._grid.models(), seen)
-        gain = belief.expected_gain(self._best(belief, seen))
-        meets = belief.chance_above(self._log_load)
+        best = self._best(belief, seen)
+        gain = belief.expected_gain(best)
+        # of one that is better than the best; where that one meets them, it does too
+        better = np.maximum(belief.chance_above(best), np.finfo(np.float64).tiny)
+        meets = belief.chance_above(max(best, self._log_load)) / better
         worth = gain * meets * self._grid.runs(_ran(study)) / self._grid.minutes
         row = int(free[np.argmax(worth[free])])
         self.expected_gain = float(np.expm1(gain[free].max()))
