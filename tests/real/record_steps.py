@@ -67,7 +67,7 @@ def crowd() -> tuple[PlannedRequest, ...]:
     for family in range(1, 31):
         for blocks in rng.sample((1, 2, 3, 4), 3):
             ids = tuple(family * 1_000 + block for block in range(blocks))
-            at_ns = len(drawn) * SECOND // 4
+            at_ns = len(drawn) * SECOND // 40  # more than any machine serves at once
             tokens, output = blocks * PROFILE.block_tokens, rng.randrange(40, 240)
             drawn.append(PlannedRequest(at_ns, tokens, output, ids, True))
     return tuple(drawn)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import special
 
 from advisor.calibrate.launch import Calibrated, fit_launch
 from advisor.calibrate.relive import relive
@@ -185,13 +186,24 @@ def apart(one: float, other: float) -> float:
 def disorder(
     measured: dict[Cell, list[float]], predicted: dict[Cell, float]
 ) -> Iterator[tuple[Cell, Cell]]:
-    """Pairs of settings that all launches put in one order, and the prediction in the other."""
+    """Pairs of settings whose intervals do not overlap, and that the prediction has in the other
+    order."""
     for one, other in combinations(measured, 2):
         if one[1:] != other[1:]:
             continue
-        low, high = sorted((one, other), key=lambda cell: max(measured[cell]))
-        if max(measured[low]) < min(measured[high]) and predicted[low] >= predicted[high]:
+        low, high = sorted((one, other), key=lambda cell: interval(measured[cell]))
+        is_apart = interval(measured[low])[1] < interval(measured[high])[0]
+        if is_apart and predicted[low] >= predicted[high]:
             yield low, high
+
+
+def interval(launches_ms: list[float]) -> tuple[float, float]:
+    """That the mean of a setting's launches lies in with 95 % confidence, as logarithms. The least
+    and the most of three would not do: of six alike, three lie above the others once in ten."""
+    logs = np.log(launches_ms)
+    quantile = float(special.stdtrit(len(logs) - 1, 0.975))
+    half = quantile * float(logs.std(ddof=1)) / len(logs) ** 0.5
+    return float(logs.mean()) - half, float(logs.mean()) + half
 
 
 def test_one_launch_tells_of_other_settings(engine: VllmEngine, model_path: str) -> None:
