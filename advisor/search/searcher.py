@@ -10,6 +10,7 @@ import numpy as np
 
 from advisor.search.exclusions import effective_flags, excluded_by, runs_as
 from advisor.search.greybox import GreyBox, Grid, places
+from advisor.search.ignored import Ignored
 from advisor.search.objective import WORST_EXCESS, Constraints, Score, bounded
 from advisor.search.physics import Expected, Physics
 from advisor.search.rule import VLLM_RULES
@@ -109,6 +110,7 @@ class OptunaSearcher:
         self._asked: dict[str, Setting] = {}
         self._done: set[str] = set()
         self._must_fail: list[Callable[[Setting], bool]] = []
+        self._ignored = Ignored()
         self._failures: Counter[str] = Counter()
         self._told: list[Told] = []
         self._ended = 0
@@ -265,6 +267,8 @@ class OptunaSearcher:
             must_fail = excluded_by(setting, result.failure)
             self._must_fail.append(must_fail)
             self._drop([s for s in self._open.values() if must_fail(s)])
+        self._ignored.hear(setting, result.launch)
+        self._drop(self._ignored.repeats(self._open.values()))
 
     def _drop(self, settings: list[Setting]) -> None:
         for setting in settings:
