@@ -74,8 +74,7 @@ class Ignored:
         near = [
             taken
             for taken in seen
-            if not same(taken.asked, runs)
-            and (everywhere or _same_side(taken.asked, value, runs))
+            if not same(taken.asked, runs) and (everywhere or _same_side(taken.asked, value, runs))
         ]
         return runs if near and not any(taken.as_asked for taken in near) else value
 

@@ -121,7 +121,9 @@ class Place:
     prepared: Prepared
     bench: OtherBench
 
-    def estimates_ms(self, setting: Setting, points: Sequence[tuple[Metric, float]]) -> list[float]:
+    def estimates_ms(
+        self, setting: Setting, points: Sequence[tuple[Metric, float]]
+    ) -> list[float]:
         """What the average launch does at the job's load, over the search's windows."""
         windows, config = self.prepared.split.windows, resolve(setting, self.bench.device)
         calm = replace(self.bench, noise=0.0)

@@ -1,4 +1,4 @@
-"""Searches on real vLLM processes: few launches to a setting that is proven on load they never saw.
+"""Searches on real vLLM processes: a few launches to a setting that is proven on unseen load.
 
 The profiles last as long as their windows need and no longer; rates, limits and the share of
 memory come from a probing launch, since processors differ tenfold.
@@ -222,8 +222,8 @@ def short_prompts(seed: int = 5) -> Iterator[Row]:
 async def test_fewer_batched_tokens_where_gaps_are_too_long(
     vllm_command: str, model_path: str, engine: VllmEngine, home: Path
 ) -> None:
-    """A step with whole prompts holds up every stream. Prompts keep the server busy for a quarter
-    of the time, so that one gap in twenty or more is hit and the 97th percentile is one of them."""
+    """A step with whole prompts holds up every stream. They keep the server busy for a quarter of
+    the time, so one gap in twenty or more is hit, and the 97th percentile is one of them."""
     baseline = with_knobs(**{TOKENS: 2048, SHARE: 0.3, "max_num_seqs": 64})
     async with engine.serve(Setting.of(model_path, parse_flags(baseline))) as server:
         prompt_s = await prefill_s(server, 250)

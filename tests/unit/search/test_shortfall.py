@@ -41,8 +41,8 @@ def test_what_is_not_known_is_as_bad_as_a_refusal() -> None:
 
 
 def test_every_stage_that_blames_a_setting_before_it_was_ready_has_a_grade() -> None:
-    blamed = {
-        row.stage for row in TABLE if RULES[row.reason].effect is Effect.INFEASIBLE
-    } - {"ready"}
+    blamed = {row.stage for row in TABLE if RULES[row.reason].effect is Effect.INFEASIBLE} - {
+        "ready"
+    }
     assert blamed == {*STAGES, "sampler"}
     assert all(at(stage) < UNKNOWN for stage in blamed - {"config"})

@@ -25,7 +25,9 @@ SLOW = Dials(carries=0.0)
 SPLENDID = Dials(1, 1, carries=9)
 
 
-def under(sampler: str, *, launches: int = 5, objective: Objective = Objective.HEADROOM) -> JobSpec:
+def under(
+    sampler: str, *, launches: int = 5, objective: Objective = Objective.HEADROOM
+) -> JobSpec:
     """With launches for the baseline and the whole Space."""
     return spec_with(sampler=sampler, launches=launches, objective=objective)
 
