@@ -10,9 +10,11 @@ import numpy as np
 
 from advisor.search.exclusions import effective_flags, excluded_by, runs_as
 from advisor.search.greybox import GreyBox, Grid, places
+from advisor.search.ignored import Ignored
 from advisor.search.objective import WORST_EXCESS, Constraints, Score, bounded
 from advisor.search.physics import Expected, Physics
 from advisor.search.rule import VLLM_RULES
+from advisor.search.shortfall import off_by
 from advisor.search.simpler import simpler
 from advisor.search.space import Space
 from advisor.search.study import STARTUP_TRIALS, Point, Suggester, Told, tpe
@@ -27,9 +29,6 @@ _TRIES = 24
 
 #: Further launches of a setting whose replays the load generator spoiled.
 _VOID_RETRIES = 1
-
-#: Violation of a setting that cannot run when its log does not tell how far off it was.
-_UNKNOWN_SHORTFALL = 1.0
 
 #: Settings that the default sampler looks at; of more that are open, so many at random.
 _MOST_ROWS = 400
@@ -111,6 +110,7 @@ class OptunaSearcher:
         self._asked: dict[str, Setting] = {}
         self._done: set[str] = set()
         self._must_fail: list[Callable[[Setting], bool]] = []
+        self._ignored = Ignored()
         self._failures: Counter[str] = Counter()
         self._told: list[Told] = []
         self._ended = 0
@@ -236,8 +236,10 @@ class OptunaSearcher:
     def _learn(self, setting: Setting, result: TrialResult) -> None:
         resolved = result.launch.resolved if result.launch else ()
         point = self._suggester.locate(setting, resolved)
+        constraints: tuple[float, ...]
         if result.state is TrialState.INFEASIBLE:
-            score, constraints = None, self._cannot_run(result)
+            # worse than any measured miss
+            score, constraints = None, (self._targets * WORST_EXCESS + off_by(result.failure),)
         else:
             score = self._score(result)
             score = score if score is not None and math.isfinite(score) else None
@@ -255,13 +257,6 @@ class OptunaSearcher:
         if self.physics is not None and result.state is TrialState.MEASURED:
             self.physics.learn(setting, result)
 
-    def _cannot_run(self, result: TrialResult) -> tuple[float, ...]:
-        """Worse than any measured miss, and among themselves graded by the shortfall."""
-        shortfall = result.failure.shortfall if result.failure else None
-        known = shortfall is not None and shortfall > 0
-        off_by = bounded(shortfall) if known and shortfall is not None else _UNKNOWN_SHORTFALL
-        return (self._targets * WORST_EXCESS + off_by,)
-
     def _close(self, setting: Setting, result: TrialResult) -> None:
         """Never ask this one again, nor any that would repeat it or must fail as it did."""
         self._open.pop(setting.key, None)
@@ -272,6 +267,8 @@ class OptunaSearcher:
             must_fail = excluded_by(setting, result.failure)
             self._must_fail.append(must_fail)
             self._drop([s for s in self._open.values() if must_fail(s)])
+        self._ignored.hear(setting, result.launch)
+        self._drop(self._ignored.repeats(self._open.values()))
 
     def _drop(self, settings: list[Setting]) -> None:
         for setting in settings:

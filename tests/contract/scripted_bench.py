@@ -1,6 +1,6 @@
 """A bench whose servers do as a script says: synthetic traces, failures to order."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 
@@ -69,6 +69,8 @@ class ScriptedBench:
     tap: Tap = _no_tap
     #: of each answer
     tokens: int = TOKENS
+    #: flags that its servers run at these values, whatever is asked
+    ignores: Mapping[str, FlagValue] = field(default_factory=dict)
     #: every launch's setting, and every plan played, in order
     launched: list[Setting] = field(default_factory=list)
     played: list[tuple[Setting, Plan]] = field(default_factory=list)
@@ -110,8 +112,13 @@ class ScriptedServer:
 
     @property
     def launch(self) -> Launch:
-        resolved = {**DEFAULTS, **dict(self.setting.flags)}
-        return Launch(tuple(sorted(resolved.items())), 1.0, 1000)
+        resolved = {**DEFAULTS, **dict(self.setting.flags), **self.bench.ignores}
+        ignored = tuple(
+            f"{name}: asked {value}, runs {resolved[name]}"
+            for name, value in self.setting.flags
+            if value != resolved[name]
+        )
+        return Launch(tuple(sorted(resolved.items())), 1.0, 1000, ignored)
 
     async def replay(
         self, plan: Plan, on_progress: Progress | None = None, look: Look | None = None

@@ -46,15 +46,20 @@ def vllm_command() -> str:
 @pytest.fixture(scope="session")
 def model_path(vllm_command: str) -> str:
     """The folder of the tiny model."""
-    python = Path(vllm_command).with_name("python")
-    argv = [str(python), str(HERE / "tiny_model.py")]
-    done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=120)
-    return done.stdout.strip()
+    return made_model(vllm_command, "tiny")
 
 
 @pytest.fixture(scope="session")
 def make_setting(model_path: str) -> "SettingMaker":
     return SettingMaker(model_path)
+
+
+def made_model(vllm_command: str, kind: str) -> str:
+    """The folder of a model, which is made where there is none yet."""
+    python = Path(vllm_command).with_name("python")
+    argv = [str(python), str(HERE / "tiny_model.py"), kind]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=120)
+    return done.stdout.strip()
 
 
 class SettingMaker:

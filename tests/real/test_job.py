@@ -2,11 +2,9 @@
 
 import json
 import random
-import time
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 
 from advisor.engine import VllmEngine
@@ -14,6 +12,7 @@ from advisor.terms.flags import FlagValue
 from tests.real import second_opinion
 from tests.real.command import ROOT, Ended, advisor, launched_by
 from tests.real.conftest import SettingMaker
+from tests.real.load import prefill_s
 
 pytestmark = pytest.mark.real
 
@@ -154,21 +153,11 @@ async def fitting_load(engine: VllmEngine, make_setting: SettingMaker) -> float:
     rows = [json.loads(line) for line in PROFILE.read_text().splitlines()]
     documents: list[int] = [row["input_length"] for row in rows if row["hash_ids"][0] != 0]
     tokens_per_s = sum(documents) / float(rows[-1]["timestamp"] / 1000)
-    async with engine.serve(make_setting()) as endpoint, aiohttp.ClientSession() as session:
-        body = {"model": endpoint.served_model_name, "max_tokens": 1}
-        times = []
-        for number in range(20):
-            prompt = [100 + number, *range(200, 1199)]
-            began = time.perf_counter()
-            url = f"{endpoint.base_url}/v1/completions"
-            async with session.post(url, json={**body, "prompt": prompt}) as response:
-                response.raise_for_status()
-                await response.read()
-            times.append(time.perf_counter() - began)
-    # the least disturbed one: a neighbour on the machine doubles some of them
-    busy = tokens_per_s * min(times) / 1000
+    async with engine.serve(make_setting()) as endpoint:
+        thousand_s = await prefill_s(endpoint, 1000)
+    busy = tokens_per_s * thousand_s / 1000
     load = min(max(BUSY_WITH_PROMPTS / busy, 1.0), 4.0)
-    print(f"1,000 tokens take {min(times):.3f} s, load {load:.2f}")
+    print(f"1,000 tokens take {thousand_s:.3f} s, load {load:.2f}")
     return round(load, 1)
 
 

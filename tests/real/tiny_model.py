@@ -1,9 +1,11 @@
 """Makes a Llama of four thin layers with a tokenizer: a checkpoint that needs no download.
 
-    model=$("$(dirname "$vllm")/python" tests/real/tiny_model.py)
+    model=$("$(dirname "$vllm")/python" tests/real/tiny_model.py [tiny|fat])
 
 Run it with the Python of the vLLM venv (`tokenizers` lives there); the folder is made beside that
 venv and its path is all that is printed. It has no weights: serve it with `--load-format dummy`.
+The fat one has twice the layers and sixteen times the KV cache, so that memory can run out under
+a load that two cores carry.
 """
 
 import hashlib
@@ -35,14 +37,19 @@ CONFIG = {
     "bos_token_id": 0,
     "eos_token_id": 1,
 }
+#: 2 x 8 layers x 4 heads x 128 x 4 bytes = 32 KB of KV per float32 token
+KINDS = {
+    "tiny": CONFIG,
+    "fat": {**CONFIG, "num_hidden_layers": 8, "num_key_value_heads": 4, "head_dim": 128},
+}
 #: by id, from 0
 SPECIAL_TOKENS = ["<s>", "</s>"]
 
 
-def model_dir() -> Path:
+def model_dir(kind: str) -> Path:
     """Beside the venv that runs this, named after what this file says."""
     digest = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]
-    return Path(sys.prefix).parent / f"tiny-llama-{digest}"
+    return Path(sys.prefix).parent / f"{kind}-llama-{digest}"
 
 
 def training_text(sentences: int = 20_000) -> list[str]:
@@ -53,7 +60,7 @@ def training_text(sentences: int = 20_000) -> list[str]:
     return [" ".join(rng.choices(words, k=rng.randint(5, 15))) + "." for _ in range(sentences)]
 
 
-def make(folder: Path) -> None:
+def make(folder: Path, kind: str) -> None:
     """Write config.json and the tokenizer into a new folder."""
     # it is in the vLLM venv alone
     from tokenizers import ByteLevelBPETokenizer  # type: ignore[import-not-found]
@@ -74,15 +81,16 @@ def make(folder: Path) -> None:
         "model_max_length": CONFIG["max_position_embeddings"],
     }
     (folder / "tokenizer_config.json").write_text(json.dumps(described, indent=2))
-    (folder / "config.json").write_text(json.dumps(CONFIG, indent=2))
+    (folder / "config.json").write_text(json.dumps(KINDS[kind], indent=2))
 
 
 def main() -> None:
-    target = model_dir()
+    kind = sys.argv[1] if len(sys.argv) > 1 else "tiny"
+    target = model_dir(kind)
     if not target.exists():
         # made aside and renamed: whoever sees the folder sees all of it
-        folder = Path(tempfile.mkdtemp(prefix=".tiny-llama-", dir=target.parent))
-        make(folder)
+        folder = Path(tempfile.mkdtemp(prefix=f".{kind}-llama-", dir=target.parent))
+        make(folder, kind)
         folder.chmod(0o755)
         os.replace(folder, target)
     print(target)

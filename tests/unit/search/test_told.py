@@ -52,7 +52,8 @@ def test_a_crash_is_worse_than_the_worst_miss_and_has_the_worst_score(
     last = sent[-4:]
     assert [trial.value for trial in last] == [-50.0, -80.0, -80.0, -70.0]
     misses = [sum(trial.constraints.values()) for trial in last]
-    assert [round(miss, 6) for miss in misses] == [10, 10, 11, 10]
+    # it came as far as loading the model
+    assert [round(miss, 6) for miss in misses] == [10, 10, 10.85, 10]
 
 
 def test_settings_that_cannot_run_are_graded_by_how_far_off_they_were(
@@ -68,7 +69,8 @@ def test_settings_that_cannot_run_are_graded_by_how_far_off_they_were(
     search = searcher(targets=2)
     run(search, 5, lambda _: answers.pop(0))
     search.ask()
-    assert [t.constraints["0"] for t in sent[-5:]] == [20.25, 24.0, 21.0, 30.0, 21.0]
+    found = [t.constraints["0"] for t in sent[-5:]]
+    assert found == pytest.approx([20.25, 24.0, 20.85, 30.0, 20.85])
 
 
 @pytest.mark.parametrize("score", [math.nan, math.inf, -math.inf, None])

@@ -205,7 +205,7 @@ class World:
             targets=len(spec.targets),
             sampler=spec.sampler,
             seed=spec.seed,
-            load=spec.load,
+            load=spec.load if spec.objective in (Objective.HEADROOM, Objective.COST) else None,
         )
 
     def conductor(self) -> Conductor:

@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import pytest
 
+from advisor.search.searcher import SamplerName
 from advisor.terms.advice import Advice, AdviceOutcome
 from advisor.terms.errors import EngineError, LedgerError
 from advisor.terms.job import JobSpec, Phase, Trial
-from advisor.terms.outcome import TrialState
+from advisor.terms.outcome import Reason, TrialState
 from advisor.terms.target import Verdict
-from tests.contract.scripted_bench import Dials, Script
+from tests.contract.scripted_bench import Dials, Script, failure
 from tests.unit.tune.jobs import BASELINE, World, by_seqs, seqs, spec_with
 
 
@@ -97,6 +98,37 @@ def test_a_job_survives_several_kills(name: str) -> None:
         kills = rng.sample(range(len(calm.deeds)), 4)
         world = World(script, spec, tap=Killer(*kills))
         assert_same_end(world, run_to_the_end(world), calm, expected)
+
+
+class DiesAfterEachTrial:
+    """A tap that ends the process before whatever follows the closing of a trial."""
+
+    def __init__(self) -> None:
+        self._closed = False
+        self.deaths = 0
+
+    def __call__(self, deed: str, detail: object) -> None:
+        if self._closed:
+            self._closed = False
+            self.deaths += 1
+            raise Killed(f"before {deed}")
+        self._closed = deed == "close"
+
+
+@pytest.mark.parametrize("sampler", list(SamplerName))
+def test_a_process_for_each_trial_launches_what_one_alone_would(sampler: str) -> None:
+    """Its trial is written down when it dies, and the searcher has not heard of it."""
+    taken = failure(Reason.PORT_TAKEN, "the port is taken")
+    table = {8: Dials(start=taken), 16: Dials(carries=2), 32: Dials(start=failure())}
+    spec = spec_with(sampler=sampler, launches=6, rounds=1)
+    calm = World(by_seqs(table), spec)
+    expected = calm.run()
+    dying = DiesAfterEachTrial()
+    world = World(by_seqs(table), spec, tap=dying)
+    assert_same_end(world, run_to_the_end(world, lives=30), calm, expected)
+    assert world.bench.launched == calm.bench.launched
+    assert dying.deaths == len(calm.trials)
+    assert expected.search_launches == 6
 
 
 def test_seven_of_ten_launches_before_a_restart_leave_three() -> None:
