@@ -12,6 +12,7 @@ measured headroom.
 
 import argparse
 import asyncio
+import contextlib
 import json
 import math
 import os
@@ -27,6 +28,7 @@ import numpy as np
 
 from advisor.advice.choose import score
 from advisor.search.searcher import OptunaSearcher
+from advisor.terms.errors import LaunchFailed
 from advisor.terms.job import Job, Phase, Trial
 from advisor.terms.outcome import TrialState
 from advisor.terms.setting import Setting
@@ -191,6 +193,9 @@ def _searcher(prepared: Prepared, job: Job, sampler: str) -> OptunaSearcher | Ra
 def _as_in_space(posed: Posed, setting: Setting) -> str:
     """The key of the setting of the Space that is the same, or the nearest by its knobs."""
     flags = dict(setting.flags)
+    with contextlib.suppress(LaunchFailed):
+        # the baseline leaves knobs to vLLM's defaults
+        flags = posed.truth.config(setting).resolved_flags() | flags
 
     def apart(other: Setting) -> float:
         total = 0.0

@@ -92,7 +92,11 @@ class Grid:
         share = (1 - _BLIND) / len(foreseen)
         return found + [
             Model(
-                share, own == max(_OWN), expected, common + own**2 * alike[_OWN_LENGTH, apart], noise
+                share,
+                own == max(_OWN),
+                expected,
+                common + own**2 * alike[_OWN_LENGTH, apart],
+                noise,
             )
             for own, noise, apart in foreseen
         ]

@@ -1,7 +1,7 @@
 """How a problem's server really behaves: exhaustively known, and launched like any other."""
 
 import math
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -20,6 +20,7 @@ from advisor.sim import EngineConfig, hardware, resolve, simulate
 from advisor.sim.cost import CostModel
 from advisor.sim.refusal import refused
 from advisor.terms.errors import LaunchFailed
+from advisor.terms.flags import FlagValue
 from advisor.terms.job import EngineInfo, Launch, ServerFacts
 from advisor.terms.outcome import Reason
 from advisor.terms.profile import Plan
@@ -167,8 +168,14 @@ class TruthServer:
     def launch(self) -> Launch:
         resolved = self.config.resolved_flags()
         ignored = self.truth.problem.flaws.ignored
-        told = () if ignored is None else (f"asked {self.setting.get(ignored)}, ignored",)
+        told = () if ignored is None else self._told_of(ignored, resolved)
         return Launch(tuple(sorted(resolved.items())), 60.0, self.config.kv_cache_tokens, told)
+
+    def _told_of(self, name: str, resolved: Mapping[str, FlagValue]) -> tuple[str, ...]:
+        asked = self.setting.get(name)
+        if asked in (None, resolved[name]):
+            return ()
+        return (f"{name}: asked {asked}, runs {resolved[name]}",)
 
     async def replay(
         self, plan: Plan, on_progress: Progress | None = None, look: Look | None = None
