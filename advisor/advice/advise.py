@@ -1,10 +1,9 @@
 """From the trials of a job to its advice."""
 
-import math
-from dataclasses import dataclass
-
-from advisor.advice.choose import candidates, diff, finalists, is_eligible
-from advisor.advice.confirm import Round, gain, meets
+from advisor.advice.case import Case as Case
+from advisor.advice.choose import candidates, diff, finalists
+from advisor.advice.confirm import Arm, Round, better, control_gain, gain, meets
+from advisor.advice.cost import cost_of
 from advisor.advice.explain import (
     error_limit_line,
     evidence_lines,
@@ -14,49 +13,34 @@ from advisor.advice.explain import (
     rehearsal_line,
     stopped_line,
 )
-from advisor.measure.headroom import worst_excess
-from advisor.terms.advice import Advice, AdviceOutcome, Evidence
-from advisor.terms.job import Job, Phase, Trial
-from advisor.terms.measurement import Headroom, Measurement, Noise
+from advisor.advice.memory import memory_line
+from advisor.advice.proof import (
+    died_lines,
+    drop_line,
+    more_load_line,
+    more_proof_line,
+    survived_line,
+)
+from advisor.advice.unmet import all_missed, answered, nearest, would_meet_line
+from advisor.terms.advice import Advice, AdviceOutcome, Cost, Evidence
+from advisor.terms.job import Trial
+from advisor.terms.measurement import Headroom, Measurement
 from advisor.terms.outcome import TrialState
 from advisor.terms.setting import Setting
-from advisor.terms.target import Verdict
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """Everything a decision may rest on."""
-
-    job: Job
-    #: baseline and search, in order
-    trials: tuple[Trial, ...]
-    #: confirmation, in order
-    rounds: tuple[Round, ...]
-    #: the baseline over all rounds, judged once
-    baseline_held_out: Measurement | None
-    #: every launch that came to its end, those that were tried again too
-    search_launches: int
-    confirm_launches: int
-    replays: int
-    #: how far the baseline differs from itself, for each target
-    noise: tuple[Noise, ...] = ()
-    #: what else a reader must know, e.g. why the search ended
-    notes: tuple[str, ...] = ()
-
-    @property
-    def baseline(self) -> Trial | None:
-        return next((t for t in self.trials if t.phase is Phase.BASELINE), None)
 
 
 def advise(case: Case) -> Advice:
     """Decide, in the order of what is strongest: recommended, keep, none meets, not proven."""
+    noise = control_gain(case.rounds)
+    if noise is not None:
+        return _not_proven(case, f"The control arm, the current setting again, gains: {noise}")
     for round_ in case.rounds:
         why = gain(round_)
         if why is not None and round_.finalist is not None:
             return _recommended(case, round_, why)
     if meets(case.baseline_held_out):
         return _keep_current(case)
-    if _all_missed(case):
+    if all_missed(case):
         return _none_meets(case)
     return _not_proven(case)
 
@@ -68,13 +52,20 @@ def blocked(case: Case, why: str) -> Advice:
 
 def _recommended(case: Case, round_: Round, why: str) -> Advice:
     assert round_.finalist is not None  # gain() is only claimed for one
-    setting = round_.finalist.setting
+    finalist, setting = round_.finalist, round_.finalist.setting
+    cost = cost_of(setting, (finalist.at_load, finalist.at_claim), case.job.spec)
     found = _headroom(case, setting)
-    choice = Evidence(setting, round_.finalist.at_load, found, confirmed=True)
+    choice = Evidence(setting, finalist.at_load, found, confirmed=True, cost=cost)
     reasons = [
         f"Confirmed on {_windows(round_)} held-out windows, each on a fresh launch: {why}",
         *evidence_lines(choice.measurement, round_.baseline.at_load),
     ]
+    more = (
+        survived_line(finalist.soak) if finalist.soak else None,
+        drop_line(case.searched(setting), round_),
+        memory_line(setting, (*case.trials, *case.confirming)),
+    )
+    reasons += [line for line in more if line]
     if case.baseline is not None and setting.precision() != case.baseline.setting.precision():
         reasons.append(
             "Precision of weights or KV cache changes (accepted by --accept-precision-change): "
@@ -84,9 +75,8 @@ def _recommended(case: Case, round_: Round, why: str) -> Advice:
 
 
 def _headroom(case: Case, setting: Setting) -> Headroom | None:
-    """Of the launch that was measured: a setting is tried again after a transient failure."""
-    tried = (t.result.headroom for t in case.trials if t.setting == setting)
-    return next((headroom for headroom in tried if headroom is not None), None)
+    found = case.searched(setting)
+    return None if found is None else found.result.headroom
 
 
 def _windows(round_: Round) -> int:
@@ -104,7 +94,11 @@ def _keep_current(case: Case) -> Advice:
         else "No setting tried carries more load within the targets than the current one"
     )
     choice = Evidence(
-        baseline.setting, case.baseline_held_out, baseline.result.headroom, confirmed=True
+        baseline.setting,
+        case.baseline_held_out,
+        baseline.result.headroom,
+        confirmed=True,
+        cost=_cost_of_baseline(case),
     )
     reasons = [
         f"{why}; the current setting is proven to meet the targets on held-out load",
@@ -117,109 +111,87 @@ def _count(number: int, thing: str) -> str:
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
-def _answered(case: Case) -> list[Trial]:
-    """What may be advised and ran to an answer; a failure that is ours is none."""
-    answers = (TrialState.MEASURED, TrialState.INFEASIBLE)
-    return [t for t in case.trials if t.result.state in answers and _eligible(case, t)]
-
-
-def _all_missed(case: Case) -> bool:
-    """Every setting with an answer cannot run, or provably misses a target at the job's load."""
-    answered = _answered(case)
-    # a setting that runs but has no verdict could still be the one that meets
-    return bool(answered) and all(_missed(trial, case.job.spec.load) for trial in answered)
-
-
-def _missed(trial: Trial, load: float) -> bool:
-    if trial.result.state is TrialState.INFEASIBLE:
-        return True
-    measurement = trial.result.at(load)
-    return measurement is not None and measurement.verdict is Verdict.MISSED
-
-
-def _eligible(case: Case, trial: Trial) -> bool:
-    if case.baseline is None:
-        return True
-    accept = case.job.spec.accept_precision_change
-    return is_eligible(trial.setting, case.baseline.setting, accept)
-
-
-def _nearest(case: Case) -> Trial | None:
-    """By headroom; where that was not looked for, or is below all that was tried, by the miss."""
-    measured = [t for t in case.trials if t.result.headroom is not None and _eligible(case, t)]
-    return max(measured, key=lambda t: _nearness(t, case.job.spec.load), default=None)
-
-
-def _nearness(trial: Trial, load: float) -> tuple[float, float]:
-    headroom, at_load = trial.result.headroom, trial.result.at(load)
-    return (
-        headroom.estimate if headroom else 0.0,
-        -worst_excess(at_load) if at_load else -math.inf,
-    )
-
-
 def _none_meets(case: Case) -> Advice:
     load = case.job.spec.load
-    nearest = _nearest(case)
-    ran = [t for t in _answered(case) if t.result.state is TrialState.MEASURED]
+    closest = nearest(case)
+    ran = [t for t in answered(case) if t.result.state is TrialState.MEASURED]
     why = f"Each setting that ran ({len(ran)}) provably misses a target at {load:g}x the load"
     reasons = [why if ran else "No setting tried can run here"]
     choice = None
-    if nearest is not None:
-        choice = Evidence(
-            nearest.setting, nearest.result.at(load), nearest.result.headroom, confirmed=False
-        )
+    if closest is not None:
+        choice = _evidence(case, closest.setting, closest.result.at(load), confirmed=False)
         reasons.append(
-            f"Nearest is trial {nearest.number}: its headroom is {nearest.result.headroom} times "
+            f"Nearest is trial {closest.number}: its headroom is {closest.result.headroom} times "
             "the recorded load"
         )
         reasons += evidence_lines(choice.measurement, _baseline_at_load(case))
+        reasons += [line for line in (would_meet_line(closest, load),) if line]
     return _advice(case, AdviceOutcome.NONE_MEETS, choice, reasons)
 
 
-def _not_proven(case: Case) -> Advice:
-    load = case.job.spec.load
-    leader = _leader(case)
+def _not_proven(case: Case, first: str | None = None) -> Advice:
+    """`first`: what forbids any other answer, before what was found all the same."""
     round_ = _best_round(case)
-    if round_ is not None and round_.finalist is not None:
-        measurement, confirmed = round_.finalist.at_load, True
-        why = "meets the targets on held-out load, but is not proven better than the current one"
-        if not meets(measurement):
-            why = "is not proven to meet the targets on held-out load"
-        setting = round_.finalist.setting
-        reasons = [f"The best setting found {why}; a longer profile would give more windows"]
-    elif case.baseline is not None and case.baseline_held_out is not None:
-        # nothing could gain, so the held-out load went to the current setting alone
-        setting, measurement, confirmed = case.baseline.setting, case.baseline_held_out, True
-        reasons = [
-            "The current setting is not proven to meet the targets on held-out load; a longer "
-            "profile would give more windows"
-        ]
-    elif leader is not None:
-        setting, measurement, confirmed = leader.setting, leader.result.at(load), False
-        reasons = ["No setting is proven to meet the targets; a longer profile would settle more"]
-    else:
-        reasons = ["No setting that may be advised has an answer, so nothing is proven"]
-        return _advice(case, AdviceOutcome.NOT_PROVEN, None, reasons)
-    choice = Evidence(setting, measurement, _headroom(case, setting), confirmed)
+    found = _best_found(case, round_)
+    if found is None:
+        why = "No setting that may be advised has an answer, so nothing is proven"
+        return _advice(case, AdviceOutcome.NOT_PROVEN, None, [why])
+    choice, why = found
+    setting, measurement = choice.setting, choice.measurement
+    reasons = [line for line in (first, why) if line]
     if round_ is not None:
         held_out = round_.baseline.at_load
-        reasons += evidence_lines(measurement, held_out)
+        drop = drop_line(case.searched(setting), round_)
+        more = [line for line in (drop, more_proof_line(round_)) if line]
+        reasons += [*evidence_lines(measurement, held_out), *more]
         return _advice(case, AdviceOutcome.NOT_PROVEN, choice, reasons, held_out)
     beside = _baseline_at_load(case) if setting != _baseline_setting(case) else None
-    reasons += evidence_lines(measurement, beside)
+    settles = more_load_line(measurement)
+    reasons += [*evidence_lines(measurement, beside), *([settles] if settles else [])]
     return _advice(case, AdviceOutcome.NOT_PROVEN, choice, reasons)
 
 
+def _best_found(case: Case, round_: Round | None) -> tuple[Evidence, str] | None:
+    """What came nearest to a proof, and why it is none."""
+    if round_ is not None and round_.finalist is not None:
+        arm = round_.finalist
+        why = f"The best setting found {_why_open(round_, arm)}"
+        return _evidence(case, arm.setting, arm.at_load, confirmed=True), why
+    if case.baseline is not None and case.baseline_held_out is not None:
+        # nothing could gain, so the held-out load went to the current setting alone
+        why = (
+            "The current setting is not proven to meet the targets on held-out load; a longer "
+            "profile would give more windows"
+        )
+        held_out = case.baseline_held_out
+        return _evidence(case, case.baseline.setting, held_out, confirmed=True), why
+    leader = _leader(case)
+    if leader is None:
+        return None
+    at_load = leader.result.at(case.job.spec.load)
+    why = "No setting is proven to meet the targets; a longer profile would settle more"
+    return _evidence(case, leader.setting, at_load, confirmed=False), why
+
+
+def _why_open(round_: Round, finalist: Arm) -> str:
+    if finalist.soak is not None and not finalist.soak.survived:
+        return "does not survive the profile's longest requests at once"
+    if finalist.soak is None and better(round_) is not None:
+        return "was not tried with the profile's longest requests at once, so it is not proven"
+    why = "is not proven to meet the targets on held-out load"
+    if meets(finalist.at_load):
+        why = "meets the targets on held-out load, but is not proven better than the current one"
+    return f"{why}; a longer profile would give more windows"
+
+
 def _best_round(case: Case) -> Round | None:
-    """The first whose finalist is proven to meet, else the last that had one."""
-    last = None
-    for round_ in case.rounds:
-        if round_.finalist is not None:
-            if meets(round_.finalist.at_load):
-                return round_
-            last = round_
-    return last
+    """The first whose finalist is proven to meet and survived, or was not soaked; then the first
+    whose one meets all the same, then the last that had one."""
+    had = [(each, each.finalist) for each in case.rounds if each.finalist is not None]
+    meeting = [(each, arm.soak) for each, arm in had if meets(arm.at_load)]
+    alive = [each for each, soak in meeting if soak is None or soak.survived]
+    ranked = [*alive, *(each for each, _ in meeting), *(each for each, _ in reversed(had))]
+    return next(iter(ranked), None)
 
 
 def _leader(case: Case) -> Trial | None:
@@ -237,6 +209,29 @@ def _baseline_setting(case: Case) -> Setting | None:
 
 def _baseline_at_load(case: Case) -> Measurement | None:
     return case.baseline.result.at(case.job.spec.load) if case.baseline else None
+
+
+def _evidence(
+    case: Case, setting: Setting, measurement: Measurement | None, *, confirmed: bool
+) -> Evidence:
+    cost = _cost(case, setting, measurement)
+    return Evidence(setting, measurement, _headroom(case, setting), confirmed, cost)
+
+
+def _cost(case: Case, setting: Setting, *held_out: Measurement | None) -> Cost | None:
+    """At the highest load that held-out windows or the search prove it to carry."""
+    trial = case.searched(setting)
+    headroom = None if trial is None else trial.result.headroom
+    if trial is not None and headroom is not None and headroom.low is not None:
+        held_out = (*held_out, trial.result.at(headroom.low))
+    return cost_of(setting, held_out, case.job.spec)
+
+
+def _cost_of_baseline(case: Case) -> Cost | None:
+    if case.baseline is None:
+        return None
+    claimed = (each.baseline.at_claim for each in case.rounds)
+    return _cost(case, case.baseline.setting, case.baseline_held_out, *claimed)
 
 
 def _judged(case: Case) -> bool:
@@ -264,10 +259,12 @@ def _advice(
     if trial is not None:
         measurement = held_out or _baseline_at_load(case)
         confirmed = held_out is not None
-        baseline = Evidence(trial.setting, measurement, trial.result.headroom, confirmed)
+        bracket, cost = trial.result.headroom, _cost_of_baseline(case)
+        baseline = Evidence(trial.setting, measurement, bracket, confirmed, cost)
     spec = case.job.spec
     judged = outcome is not AdviceOutcome.BLOCKED and _judged(case)
     more = (
+        *died_lines(case.rounds),
         noise_line(case.noise),
         precision_line(case.trials, spec, trial),
         failures_line(case.trials),

@@ -1,6 +1,7 @@
 """The advice as the one JSON object that `advisor recommend --json` prints."""
 
 import math
+from dataclasses import asdict
 from typing import Any
 
 from advisor.terms.advice import Advice, Evidence
@@ -47,6 +48,7 @@ def _evidence(evidence: Evidence | None) -> dict[str, Any]:
             "headroom": None,
             "metrics": None,
             "confirmed": False,
+            "cost": None,
         }
     measurement, headroom = evidence.measurement, evidence.headroom
     return {
@@ -56,6 +58,7 @@ def _evidence(evidence: Evidence | None) -> dict[str, Any]:
         "headroom": {"low": headroom.low, "high": headroom.high} if headroom else None,
         "metrics": _metrics(measurement) if measurement else None,
         "confirmed": evidence.confirmed,
+        "cost": None if evidence.cost is None else asdict(evidence.cost),
     }
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from advisor.advice.memory import is_at_edge
 from advisor.measure.headroom import worst_excess
 from advisor.terms.job import JobSpec, Objective, Phase, Trial, TrialResult
 from advisor.terms.outcome import TrialState
@@ -28,8 +29,9 @@ def score(result: TrialResult, spec: JobSpec) -> float | None:
             # the target nearest to its limit, or furthest over it, is the one that matters
             return -worst_excess(at_load)
         case Objective.COST:
-            headroom = 1.0 if result.headroom is None else result.headroom.estimate
-            return headroom * at_load.total_tokens_per_s
+            # the tokens of a load multiple are the profile's, whatever the setting
+            gpus = result.gpus or 1
+            return None if result.headroom is None else result.headroom.estimate / gpus
 
 
 def is_eligible(setting: Setting, baseline: Setting, accept_precision_change: bool) -> bool:
@@ -40,8 +42,8 @@ def is_eligible(setting: Setting, baseline: Setting, accept_precision_change: bo
 def candidates(trials: Sequence[Trial], spec: JobSpec, baseline: Setting) -> list[Trial]:
     """Measured, eligible, and not proven to miss at the job's load; best first.
 
-    Of those that are as good as the best one, as far as a launch can tell, the smallest change
-    against the baseline goes first, then the earlier trial.
+    Of those that are as good as the best one, as far as a launch can tell, one with a margin of
+    memory goes first, then the smallest change against the baseline, then the earlier trial.
     """
     found = [
         trial
@@ -53,7 +55,12 @@ def candidates(trials: Sequence[Trial], spec: JobSpec, baseline: Setting) -> lis
     ]
     ranked = sorted(found, key=lambda trial: _rank(trial, spec, baseline))
     as_good = [trial for trial in ranked if _is_as_good(trial, ranked[0], spec)]
-    as_good.sort(key=lambda trial: len(diff(trial.setting, baseline)))
+    as_good.sort(
+        key=lambda trial: (
+            is_at_edge(trial.setting, trials),
+            len(diff(trial.setting, baseline)),
+        )
+    )
     return as_good + [trial for trial in ranked if trial not in as_good]
 
 
@@ -67,11 +74,18 @@ def _is_as_good(trial: Trial, best: Trial, spec: JobSpec) -> bool:
 
 
 def _proven(trial: Trial, spec: JobSpec) -> float:
-    """The multiple that it was seen to carry; 0 for none, or where another thing is raised."""
+    """The multiple that it was seen to carry, for cost on each GPU; 0 for none, or where another
+    thing is raised."""
     headroom = trial.result.headroom
-    if spec.objective is not Objective.HEADROOM or headroom is None or headroom.low is None:
+    if headroom is None or headroom.low is None:
         return 0.0
-    return round(headroom.low, 6)
+    match spec.objective:
+        case Objective.HEADROOM:
+            return round(headroom.low, 6)
+        case Objective.COST:
+            return round(headroom.low / (trial.result.gpus or 1), 6)
+        case _:
+            return 0.0
 
 
 def _verdict(result: TrialResult, load: float) -> Verdict | None:
@@ -114,12 +128,8 @@ def ties_with_baseline(leader: Trial, baseline: Trial | None, spec: JobSpec) -> 
     """Whether the search already shows no gain: the current setting then stays."""
     if baseline is None or leader.number == baseline.number:
         return baseline is not None
-    if spec.objective is not Objective.HEADROOM:
-        return False
-    ours, theirs = leader.result.headroom, baseline.result.headroom
-    if ours is None or theirs is None or ours.low is None or theirs.low is None:
-        return False
-    return theirs.low >= ours.low
+    ours, theirs = _proven(leader, spec), _proven(baseline, spec)
+    return 0 < ours <= theirs
 
 
 def finalists(trials: Sequence[Trial], spec: JobSpec, baseline: Trial | None) -> list[Trial]:

@@ -3,9 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from advisor.terms.measurement import Comparison, Measurement
+from advisor.terms.job import Objective, Soak
+from advisor.terms.measurement import Comparison, Measurement, RateComparison
 from advisor.terms.setting import Setting
 from advisor.terms.target import Metric, Target, Verdict
+
+#: A rate that is higher by less is no reason to change anything, however surely it is higher.
+WORTH = 1.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +25,17 @@ class Arm:
     failures: int
     #: every launch was ended by the setting's own fault, at the load or above it
     cannot_run: bool = False
+    #: of the last launch; None where it did not come to it
+    soak: Soak | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """What a job raises that is no latency, held against the baseline's window by window."""
+
+    objective: Objective
+    #: tokens/s, good requests/s, or for cost tokens per GPU; None without three pairs of them
+    comparison: RateComparison | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +50,10 @@ class Round:
     claim: float
     #: finalist against baseline, for each time target that has enough pairs
     comparisons: tuple[Comparison, ...]
+    #: None where headroom or latency is raised: then the targets alone decide
+    raised: Raised | None = None
+    #: the baseline, launched once more, in the finalist's place; None where there was no control
+    control: "Round | None" = None
 
 
 def meets(measurement: Measurement | None) -> bool:
@@ -48,9 +67,19 @@ def misses(measurement: Measurement | None) -> bool:
 def gain(round_: Round) -> str | None:
     """Why the finalist of this round is proven better than the baseline; None when it is not.
 
-    The finalist must meet every target at the job's load first. Then either the baseline
-    provably misses there, or provably misses at the multiple that the finalist provably carries,
-    or the paired interval shows the finalist better on a target that the baseline does not meet.
+    It has to be better on the windows, and to survive its soak.
+    """
+    soak = None if round_.finalist is None else round_.finalist.soak
+    return better(round_) if soak is not None and soak.survived else None
+
+
+def better(round_: Round) -> str | None:
+    """Why the finalist is better on the windows of this round; None when that is not proven.
+
+    The finalist must meet every target at the job's load first. It is better where the baseline
+    provably misses there. Else, where a rate is raised, by that (`_raised_gain`); where it is not,
+    when the baseline provably misses at the multiple that the finalist provably carries, or when
+    the paired interval shows the finalist better on a target that the baseline does not meet.
     A baseline that cannot run misses; one whose launches failed by no fault of its own does not.
     """
     finalist, baseline = round_.finalist, round_.baseline
@@ -60,32 +89,76 @@ def gain(round_: Round) -> str | None:
         return "it meets the targets at the job's load, where the baseline does not run"
     if misses(baseline.at_load):
         return "it meets the targets at the job's load, where the baseline misses them"
-    if meets(finalist.at_claim):
-        if misses(baseline.at_claim):
-            return f"it carries {round_.claim:g}x the recorded load, where the baseline misses"
-        if baseline.cannot_run:
-            return f"it carries {round_.claim:g}x the recorded load, where the baseline ends"
-    return _paired_gain(round_)
+    if round_.raised is not None:
+        return _raised_gain(finalist, baseline, round_.claim, round_.raised)
+    return _carries_more(finalist, baseline, round_.claim) or _paired_gain(round_)
+
+
+def _carries_more(finalist: Arm, baseline: Arm, claim: float) -> str | None:
+    if not meets(finalist.at_claim):
+        return None
+    if misses(baseline.at_claim):
+        return f"it carries {claim:g}x the recorded load, where the baseline misses"
+    if baseline.cannot_run:
+        return f"it carries {claim:g}x the recorded load, where the baseline ends"
+    return None
+
+
+def _raised_gain(finalist: Arm, baseline: Arm, claim: float, raised: Raised) -> str | None:
+    """By the interval of the rate. Cost is that of the claimed load, so it has to be carried; who
+    carries it on no more GPUs, where the baseline does not, is cheaper without an interval."""
+    if raised.objective is Objective.COST:
+        if not meets(finalist.at_claim or finalist.at_load):
+            return None
+        more = _carries_more(finalist, baseline, claim)
+        if more is not None and finalist.setting.gpus <= baseline.setting.gpus:
+            return f"{more}, on no more GPUs"
+    found = raised.comparison
+    if found is None or found.lower_ratio <= WORTH:
+        return None
+    low, high = found.lower_ratio, found.upper_ratio
+    over = f"over {found.pairs} pairs, within the targets"
+    match raised.objective:
+        case Objective.COST:
+            return (
+                f"at {claim:g}x the recorded load a million tokens take {1 / high:.2f} to "
+                f"{1 / low:.2f} times the baseline's GPU-hours {over}"
+            )
+        case Objective.GOODPUT:
+            return f"its good requests/s are {low:.2f} to {high:.2f} times the baseline's {over}"
+        case _:
+            return f"its output tokens/s are {low:.2f} to {high:.2f} times the baseline's {over}"
+
+
+def control_gain(rounds: Sequence[Round]) -> str | None:
+    """Why the baseline would be called better than itself, in the first round where it would.
+
+    Then the rule takes noise or drift of this machine for a gain, so no gain can be believed.
+    """
+    found = (better(each.control) for each in rounds if each.control is not None)
+    return next((why for why in found if why is not None), None)
 
 
 def _paired_gain(round_: Round) -> str | None:
-    at_load = round_.baseline.at_load
-    if at_load is None:
-        return None
-    unmet = {
-        (j.target.metric, j.target.percentile)
-        for j in at_load.judgements
-        if j.verdict is not Verdict.MET
-    }
-    for comparison in round_.comparisons:
-        compared = (comparison.metric, comparison.percentile)
-        if compared in unmet and comparison.upper_ratio < 1:
+    for comparison in that_count(round_):
+        if comparison.upper_ratio < 1:
             return (
                 f"{comparison.metric.upper()} p{comparison.percentile:g} is "
                 f"{comparison.lower_ratio:.2f} to {comparison.upper_ratio:.2f} times the "
                 f"baseline's over {comparison.pairs} pairs, a target the baseline does not meet"
             )
     return None
+
+
+def that_count(round_: Round) -> list[Comparison]:
+    """The comparisons by which something can be gained: of targets that the baseline is not proven
+    to meet."""
+    at_load = round_.baseline.at_load
+    judgements = at_load.judgements if at_load else ()
+    unmet = {
+        (j.target.metric, j.target.percentile) for j in judgements if j.verdict is not Verdict.MET
+    }
+    return [each for each in round_.comparisons if (each.metric, each.percentile) in unmet]
 
 
 def time_targets(targets: Sequence[Target]) -> list[Target]:

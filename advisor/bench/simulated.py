@@ -108,6 +108,8 @@ class SimServer:
 
     def _play_ahead(self, plan: Plan, launch: int) -> None:
         last, self._last, self._ahead = self._last, plan, None
+        if plan.at_once is not None:
+            return  # the last that a server gets
         if last is not None and last.multiple == plan.multiple:
             self.follows[last.window.name] = plan.window
         window = self.follows.get(plan.window.name)

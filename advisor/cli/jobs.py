@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -149,6 +150,7 @@ def _trial_json(trial: Trial, played: Sequence[Played]) -> dict[str, Any]:
         "headroom": {"low": headroom.low, "high": headroom.high} if headroom else None,
         "replays": trial.replays,
         "played": [played_json(one) for one in played],
+        "soak": asdict(result.soak) if result.soak else None,
         "elapsed_s": trial.elapsed_s,
         "measurements": [measurement_json(m) for m in result.measurements],
     }

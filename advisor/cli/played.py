@@ -58,5 +58,6 @@ def _worst_line(played: Sequence[Played]) -> str:
     line += f", {max(shares):.0%} of a core" if shares else ""
     drifts = [a.prompt_drift_pct for a in real if a.text_prompts and a.prompt_drift_pct]
     line += f", prompts {max(drifts, key=abs):+.1f} % longer than planned" if drifts else ""
-    void = len(played) - len(scored)
+    soaks = sum(one.outcome is ReplayOutcome.SOAK for one in played)
+    void = len(played) - len(scored) - soaks
     return line + (f"; {void} other replays were not scored" if void else "")

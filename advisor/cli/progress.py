@@ -54,7 +54,7 @@ class StderrWatch:
             found += f" ({result.failure.rule.hint})"
         elif result.measurements:
             # one window of a confirmation proves nothing by itself; the pooled round does
-            confirming = trial.phase is Phase.CONFIRM
+            confirming = trial.phase.is_proof
             words = ("replayed" if confirming else m.verdict for m in result.measurements)
             multiples = (m.multiple for m in result.measurements)
             found = ", ".join(f"{w} at {m:g}x" for w, m in zip(words, multiples, strict=True))

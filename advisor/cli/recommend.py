@@ -92,7 +92,7 @@ def recommend(
         typer.Option(
             metavar="N",
             help="Most launches of the search, the baseline's included; confirmation adds at "
-            "most 12.",
+            "most 12, and 6 with --control-arm.",
         ),
     ] = 12,
     time_budget: Annotated[
@@ -114,6 +114,22 @@ def recommend(
             "--accept-precision-change",
             help="Allow advice that changes the precision of weights or KV cache, and so the "
             "answers; their quality is not checked.",
+        ),
+    ] = False,
+    gpu_price: Annotated[
+        float | None,
+        typer.Option(
+            metavar="MONEY",
+            help="What one GPU costs for an hour, in any currency: the advice then shows what a "
+            "million tokens cost.",
+        ),
+    ] = None,
+    control_arm: Annotated[
+        bool,
+        typer.Option(
+            "--control-arm",
+            help="Confirm the current setting against itself, too; nothing is recommended where "
+            "it seems better than itself. Adds half as many confirming launches.",
         ),
     ] = False,
     seed: Annotated[
@@ -186,6 +202,8 @@ def recommend(
         seed=seed,
         gpu_sets=gpu_sets,
         api=api,
+        gpu_price=gpu_price,
+        control_arm=control_arm,
     )
     return run_job.begin(asked, db, as_json_, report)
 

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from advisor.advice.choose import effective
-from advisor.terms.advice import Advice, AdviceOutcome, Evidence
+from advisor.terms.advice import Advice, AdviceOutcome, Cost, Evidence
 from advisor.terms.job import Job, Phase, Trial
 from advisor.terms.measurement import Judgement, Measurement
 from advisor.terms.target import Metric, Target, Verdict
@@ -69,7 +69,7 @@ def _cells(job: Job, trial: Trial, knobs: Sequence[str]) -> list[str]:
         why = result.failure.reason if result.failure else result.note
         return [*cells, f"[red]{escape(f'{result.state} {why}')}[/]", *[""] * len(job.targets)]
     cells += [_judged(at_load, target, trial.phase) for target in job.targets]
-    return [*cells, "" if trial.phase is Phase.CONFIRM else str(result.headroom or "")]
+    return [*cells, "" if trial.phase.is_proof else str(result.headroom or "")]
 
 
 def _value(value: object) -> str:
@@ -82,7 +82,7 @@ def _judged(measurement: Measurement, target: Target, phase: Phase) -> str:
     judgement = next((j for j in measurement.judgements if j.target == target), None)
     if judgement is None:
         return "-"
-    if phase is Phase.CONFIRM:  # one window proves nothing; the pool of the round does
+    if phase.is_proof:  # one window proves nothing; the pool of the round does
         return _number(judgement.estimate, target)
     colour = _COLOURS[judgement.verdict]
     return f"[{colour}]{_number(judgement.estimate, target)} {judgement.verdict}[/]"
@@ -137,7 +137,27 @@ def _evidence_table(advice: Advice, label: str) -> Table:
     goodput = [f"{m.goodput_rps:.2f}" if m else "-" for m in measured]
     table.add_row("output tokens/s", *tokens)
     table.add_row("goodput requests/s", *goodput)
+    costs = [arm.cost for _, arm in arms]
+    for name, cells in _cost_rows(costs):
+        table.add_row(name, *cells)
     return table
+
+
+def _cost_rows(costs: Sequence[Cost | None]) -> list[tuple[str, list[str]]]:
+    """Nothing where no cost was asked for or could be told."""
+    if not any(costs):
+        return []
+    hours = [
+        "-" if c is None else f"{c.gpu_hours_per_mtok:.4g} (GPUs: {c.gpus}, at {c.multiple:g}x)"
+        for c in costs
+    ]
+    money = [
+        "-" if c is None or c.money_per_mtok is None else f"{c.money_per_mtok:.4g}" for c in costs
+    ]
+    rows = [("GPU-hours per million tokens", hours)]
+    if any(c is not None and c.money_per_mtok is not None for c in costs):
+        rows.append(("money per million tokens", money))
+    return rows
 
 
 def _targets(arms: Sequence[tuple[str, Evidence]]) -> list[Target]:

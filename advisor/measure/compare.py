@@ -9,7 +9,7 @@ from scipy import special
 
 from advisor.measure.curves import Curves, pool
 from advisor.measure.tail import nearest_rank
-from advisor.terms.measurement import Comparison
+from advisor.terms.measurement import Comparison, RateComparison
 from advisor.terms.target import Metric
 
 #: With fewer the spread between launches is not known well enough to claim an interval.
@@ -41,20 +41,35 @@ def compare(
     logs = [
         _log_ratio(*(_percentile(side, metric, percentile) for side in pair)) for pair in pairs
     ]
-    if any(log is None for log in logs):
+    found = [log for log in logs if log is not None]
+    if len(found) < len(pairs):
         return None
+    ratio, lower, upper = _interval(found, confidence)
+    return Comparison(metric, percentile, ratio, lower, upper, len(pairs))
+
+
+def compare_rates(
+    pairs: Sequence[tuple[float, float]], confidence: float
+) -> RateComparison | None:
+    """Ours over theirs for a rate that is better the higher it is, two-sided at `confidence`.
+
+    Pairs and interval are those of `compare`. None with fewer than three pairs, or where a rate is
+    zero or infinite, since no ratio exists then.
+    """
+    logs = [log for pair in pairs if (log := _log_ratio(*pair)) is not None]
+    if len(logs) < max(len(pairs), LEAST_PAIRS):
+        return None
+    ratio, lower, upper = _interval(logs, confidence)
+    return RateComparison(ratio, lower, upper, len(pairs))
+
+
+def _interval(logs: Sequence[float], confidence: float) -> tuple[float, float, float]:
+    """Ratio, lower and upper end, from the logarithms of at least three ratios."""
     ratios = np.array(logs, dtype=np.float64)
     mean = float(ratios.mean())
     error = float(ratios.std(ddof=1)) / math.sqrt(len(ratios))
     reach = float(special.stdtrit(len(ratios) - 1, (1 + confidence) / 2)) * error
-    return Comparison(
-        metric=metric,
-        percentile=percentile,
-        ratio=math.exp(mean),
-        lower_ratio=math.exp(mean - reach),
-        upper_ratio=math.exp(mean + reach),
-        pairs=len(pairs),
-    )
+    return math.exp(mean), math.exp(mean - reach), math.exp(mean + reach)
 
 
 def difference(comparison: Comparison) -> Difference:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.profile.longest import longest
 from advisor.profile.schedule import check
 from advisor.terms.load import Load, Turns
 from advisor.terms.profile import Plan, Profile
@@ -62,13 +63,30 @@ class Columns:
     def load(self, plan: Plan) -> Load:
         """What `schedule(profile, plan)` plans, in the same order; no salt, as equal ids suffice.
 
-        Raises InputError for a multiple or lead-in that makes no sense.
+        Raises InputError for a multiple, a lead-in or a number at once that makes no sense.
         """
         check(plan)
+        if plan.at_once is not None:
+            return self._at_once(plan, plan.at_once)
         lead_in, window = self._slice(plan)
         parts = [*self._lead_in(plan, lead_in), *self._window(plan, window)]
         at_ns, rows, passes = (np.concatenate(each) for each in zip(*parts, strict=True))
         return self._load(at_ns, rows, passes, counted=at_ns >= plan.lead_in_ns)
+
+    def _at_once(self, plan: Plan, count: int) -> Load:
+        """The longest requests, none of which waits for another or shares a prompt."""
+        chosen = longest((self.input_length + self.output_length).tolist(), count)
+        rows = _column([row for _, row in chosen])
+        return Load(
+            at_ns=np.full(count, plan.lead_in_ns, dtype=np.int64),
+            input_length=self.input_length[rows],
+            output_length=self.output_length[rows],
+            counted=np.ones(count, dtype=np.bool_),
+            id_offsets=np.zeros(count + 1, dtype=np.int64),
+            ids=_column([]),
+            num_ids=0,
+            block_tokens=self.block_tokens,
+        )
 
     def _slice(self, plan: Plan) -> tuple[Int64, Int64]:
         """Rows of the lead-in and of the window, sessions whole (`window.slice_of`)."""

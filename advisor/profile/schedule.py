@@ -2,8 +2,10 @@
 
 import math
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from hashlib import blake2b
 
+from advisor.profile.longest import longest
 from advisor.profile.window import slice_of
 from advisor.terms.errors import InputError
 from advisor.terms.profile import Plan, PlannedRequest, Profile, Request
@@ -26,9 +28,12 @@ def schedule(profile: Profile, plan: Plan) -> tuple[PlannedRequest, ...]:
     prompts up to and including that block, within this salt; no id appears under two salts.
     Sessions are named per pass, and their pauses stay as recorded: at a multiple more people
     come, none of them reads faster. The window may hold no request at all; that is for the caller
-    to judge. Raises InputError for a multiple or lead-in that makes no sense.
+    to judge. With `at_once` the profile's longest requests take the place of the recorded ones.
+    Raises InputError for a multiple, a lead-in or a number at once that makes no sense.
     """
     check(plan)
+    if plan.at_once is not None:
+        return _at_once(profile, plan, plan.at_once)
     part = slice_of(profile, plan.window, plan.lead_in_ns)
     clock = _Clock(plan)
     prompts: dict[int, _Prompts] = {}
@@ -52,12 +57,34 @@ def schedule(profile: Profile, plan: Plan) -> tuple[PlannedRequest, ...]:
     return (*lead_in, *window)
 
 
+def _at_once(profile: Profile, plan: Plan, count: int) -> tuple[PlannedRequest, ...]:
+    """Prompts of their own, though the recorded ones may share parts: what lies in a cache already
+    is no load."""
+    requests = profile.requests
+    planned = []
+    for pass_, row in longest([r.input_length + r.output_length for r in requests], count):
+        prompts = _Prompts(plan.salt, pass_, profile.block_tokens)
+        request = replace(requests[row], hash_ids=())
+        planned.append(
+            PlannedRequest(
+                at_ns=plan.lead_in_ns,
+                input_length=request.input_length,
+                output_length=request.output_length,
+                block_ids=prompts.block_ids(row, request),
+                counted=True,
+            )
+        )
+    return tuple(planned)
+
+
 def check(plan: Plan) -> None:
-    """Raises InputError for a multiple or lead-in that makes no sense."""
+    """Raises InputError for a multiple, a lead-in or a number at once that makes no sense."""
     if not (math.isfinite(plan.multiple) and plan.multiple > 0):
         raise InputError(f"load multiple is {plan.multiple}; expected a number above 0")
     if plan.lead_in_ns < 0:
         raise InputError(f"lead-in is {plan.lead_in_ns} ns; expected 0 or more")
+    if plan.at_once is not None and plan.at_once < 1:
+        raise InputError(f"requests at once is {plan.at_once}; expected 1 or more")
 
 
 class _Clock:

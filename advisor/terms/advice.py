@@ -30,6 +30,18 @@ _EXIT_CODES = {
 
 
 @dataclass(frozen=True, slots=True)
+class Cost:
+    """What a million tokens take, prompts and answers together, at the load a setting carries."""
+
+    gpus: int
+    #: the load multiple that it is proven to carry
+    multiple: float
+    gpu_hours_per_mtok: float
+    #: in the currency of the price per GPU-hour; None without one
+    money_per_mtok: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Evidence:
     """One setting with what was measured of it."""
 
@@ -39,6 +51,8 @@ class Evidence:
     headroom: Headroom | None
     #: True when the measurement is from held-out load
     confirmed: bool
+    #: None where it was not asked for, or where no load is proven to be carried
+    cost: Cost | None = None
 
 
 @dataclass(frozen=True, slots=True)

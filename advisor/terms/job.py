@@ -19,6 +19,13 @@ class Phase(StrEnum):
     BASELINE = "baseline"
     SEARCH = "search"
     CONFIRM = "confirm"
+    #: the baseline once more beside a confirmation, to hold it against itself
+    CONTROL = "control"
+
+    @property
+    def is_proof(self) -> bool:
+        """Whether it plays held-out load: the search neither pays for it nor hears of it."""
+        return self in (Phase.CONFIRM, Phase.CONTROL)
 
 
 class Objective(StrEnum):
@@ -87,6 +94,10 @@ class JobSpec:
     windows: int = 3
     #: what a rehearsal showed of the bounds; None where the simulator does not know the server
     calibration: Calibration | None = None
+    #: the baseline is confirmed against itself, too, in each round with a finalist
+    control_arm: bool = False
+    #: money for one GPU for an hour; None: cost is told in GPU-hours alone
+    gpu_price: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +157,22 @@ class Replay:
 
 
 @dataclass(frozen=True, slots=True)
+class Soak:
+    """How a server stood the profile's longest requests, all of them at once."""
+
+    requests: int
+    #: still served when the time was over
+    unfinished: int = 0
+    #: for a person: how it failed; empty when it did not
+    trouble: str = ""
+
+    @property
+    def survived(self) -> bool:
+        """It neither ended nor hung, and no request failed."""
+        return not self.trouble
+
+
+@dataclass(frozen=True, slots=True)
 class Proposal:
     """What the searcher wants tried next."""
 
@@ -166,6 +193,12 @@ class TrialResult:
     headroom: Headroom | None = None
     #: for a person, e.g. why nothing was scored
     note: str = ""
+    #: GPUs that the launch used; None where that was not written down
+    gpus: int | None = None
+    #: requests open at one moment of its scored replays, at most; None without such a replay
+    most_open: int | None = None
+    #: None where it was not tried
+    soak: Soak | None = None
 
     def at(self, multiple: float) -> Measurement | None:
         """The measurement at one load multiple, None when it was not replayed."""

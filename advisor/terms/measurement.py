@@ -77,6 +77,17 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
+class RateComparison:
+    """The same of a rate, of which more is better: ours over theirs."""
+
+    ratio: float
+    #: two-sided interval of the ratio
+    lower_ratio: float
+    upper_ratio: float
+    pairs: int
+
+
+@dataclass(frozen=True, slots=True)
 class Noise:
     """A/A: how far one setting, on launches of its own, differs from itself in one percentile."""
 

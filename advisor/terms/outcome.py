@@ -17,6 +17,8 @@ class ReplayOutcome(StrEnum):
     NOISY = "noisy"
     UNDERPOWERED = "underpowered"
     STOPPED_EARLY = "stopped_early"
+    #: the longest requests at once, played to see the server survive: nothing is measured by it
+    SOAK = "soak"
 
     @property
     def is_scored(self) -> bool:

@@ -51,6 +51,8 @@ class WindowRole(StrEnum):
 
     SEARCH = "search"
     HELD_OUT = "held_out"
+    #: no slice of the profile: how long its longest requests, all at once, may take
+    SOAK = "soak"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,9 @@ class Plan:
     salt: int
     #: uncounted load before the window, under the same salt
     lead_in_ns: int
+    #: instead of what the window recorded: so many of the profile's longest requests, all at the
+    #: window's start, none of which shares a prompt; None: the window as it was recorded
+    at_once: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

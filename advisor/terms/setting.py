@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -9,6 +10,13 @@ from advisor.terms.flags import FlagValue, to_argv
 
 #: Flags whose change is a change of numerical precision, so of the answers.
 PRECISION_FLAGS = ("quantization", "kv_cache_dtype", "dtype")
+#: Flags that multiply the GPUs of a launch (vLLM 0.33 `vllm/config/parallel.py`, world_size).
+PARALLEL_FLAGS = (
+    "tensor_parallel_size",
+    "pipeline_parallel_size",
+    "data_parallel_size",
+    "prefill_context_parallel_size",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +52,12 @@ class Setting:
     def get(self, name: str) -> FlagValue | None:
         """The value of one flag, None when it is not set."""
         return dict(self.flags).get(name)
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs a launch uses by its flags: the product of its parallel sizes."""
+        sizes = (self.get(name) for name in PARALLEL_FLAGS)
+        return math.prod(size for size in sizes if isinstance(size, int))
 
     def argv(self) -> list[str]:
         """`[model, --flag, value, …]`, what follows `vllm serve`."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from advisor.terms.job import JobSpec, Phase, Trial
+from advisor.terms.job import JobSpec, Trial
 from advisor.terms.outcome import TrialState
 
 #: Launches that fail in a row, none of them the setting's fault, before the job is blocked.
@@ -35,7 +35,7 @@ class Budget:
 
 def _search(trials: Sequence[Trial]) -> list[Trial]:
     """The baseline's and the search's: a resumed job may have confirming ones already."""
-    return [trial for trial in trials if trial.phase is not Phase.CONFIRM]
+    return [trial for trial in trials if not trial.phase.is_proof]
 
 
 def failures_in_a_row(trials: Sequence[Trial]) -> int:

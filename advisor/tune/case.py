@@ -52,7 +52,7 @@ def case_of(
 ) -> Case:
     """Everything that a decision may rest on."""
     ended, baseline = over(trials), baseline_of(trials)
-    confirming = [trial for trial in ended if trial.phase is Phase.CONFIRM]
+    confirming = [trial for trial in ended if trial.phase.is_proof]
     return Case(
         job=job,
         trials=tuple(searched(trials)),
@@ -68,6 +68,7 @@ def case_of(
         search_launches=len(ended) - len(confirming),
         confirm_launches=len(confirming),
         replays=sum(trial.replays for trial in ended),
+        confirming=tuple(confirming),
         notes=tuple(notes),
     )
 

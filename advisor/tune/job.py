@@ -1,7 +1,8 @@
 """One job, top to bottom.
 
 Baseline first; then ask, launch, replay, judge, write down, tell; then the finalists and the
-baseline again, interleaved, on fresh launches and on load that the search never saw; then advice.
+baseline again, interleaved, on fresh launches and on load that the search never saw, and at the
+end of each round the finalist under the longest requests; then advice.
 The ledger is written before the searcher is told and before anything else is launched, so a job
 that is killed anywhere goes on where it was.
 """
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 
 from advisor.advice.advise import Case, advise, blocked
 from advisor.advice.choose import effective, finalists
+from advisor.advice.confirm import control_gain
 from advisor.measure.curves import Curves
 from advisor.terms.advice import Advice, AdviceOutcome
 from advisor.terms.errors import AdvisorError, Blocked, LedgerError, TargetError
@@ -25,7 +27,7 @@ from advisor.terms.target import Target, Verdict
 from advisor.tune.attempts import is_settled, over
 from advisor.tune.budget import MOST_FAILURES_IN_A_ROW, Budget, failures_in_a_row
 from advisor.tune.case import baseline_of, case_of, searched, to_beat
-from advisor.tune.confirmation import Step, steps_of
+from advisor.tune.confirmation import Step, finalist_of, steps_of
 from advisor.tune.ports import Ledger, Searcher
 from advisor.tune.resolve import resolve_targets
 from advisor.tune.trial import Keep, TrialRunner
@@ -98,7 +100,7 @@ class Conductor:
     def _recall(self) -> None:
         """After a restart: the searcher hears again what the ledger already knows."""
         for trial in over(self._trials()):
-            if trial.phase is not Phase.CONFIRM:
+            if not trial.phase.is_proof:
                 self._tell(trial)
 
     def _tell(self, trial: Trial) -> None:
@@ -112,8 +114,10 @@ class Conductor:
             return
         ranked = finalists(searched(self._trials()), self.job.spec, baseline)
         for round_ in range(self.job.spec.rounds):
-            finalist = ranked[min(round_, len(ranked) - 1)] if ranked else None
-            if finalist is None and not self._baseline_could_be_proven():
+            finalist = finalist_of(round_, ranked, self._trials())
+            if finalist is None and (
+                self._is_settled(None) or not self._baseline_could_be_proven()
+            ):
                 return
             for step in steps_of(round_, finalist, baseline.setting, self.windows, self.job.spec):
                 while not step.is_done_by(self._trials()):
@@ -122,21 +126,29 @@ class Conductor:
                 return
 
     def _is_settled(self, finalist: Trial | None) -> bool:
-        """A proven gain ends the job; that nothing gains is said only after every finalist."""
-        outcome = advise(self._case()).outcome
-        return outcome is AdviceOutcome.RECOMMENDED or (
-            finalist is None and outcome is AdviceOutcome.KEEP_CURRENT
-        )
+        """A proven gain ends the job, and one that the baseline shows over itself; that nothing
+        gains is said only after every finalist."""
+        case = self._case()
+        outcome = advise(case).outcome
+        if outcome is AdviceOutcome.RECOMMENDED or control_gain(case.rounds) is not None:
+            return True
+        return finalist is None and outcome is AdviceOutcome.KEEP_CURRENT
 
     async def _confirm_step(self, step: Step) -> None:
         self._refuse_when_failing()
         job = self.ledger.job(self.job.id)
         if step.window.name not in job.spent_windows:
             self.ledger.spend(job.id, [step.window.name])
-        proposal = Proposal(step.setting, "confirmation")
-        number = self._open(Phase.CONFIRM, proposal, step.round, step.repeat)
+        origin = ", ".join(filter(None, ("confirmation", step.arm)))
+        number = self._open(step.phase, Proposal(step.setting, origin), step.round, step.repeat)
         run = self.runner.confirm(
-            step.setting, job.targets, self._keep(number), step.window, step.multiples
+            step.setting,
+            job.targets,
+            self._keep(number),
+            step.window,
+            step.multiples,
+            arm=step.arm,
+            soak_with=step.most_open(self._trials()) if step.soaks else None,
         )
         await self._to_its_end(number, run)
 

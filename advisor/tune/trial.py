@@ -5,12 +5,13 @@ from dataclasses import dataclass, field
 
 from advisor.bench.headroom import bracket
 from advisor.bench.play import Assess, Player, salt
+from advisor.bench.soak import most_open, soak, soak_plan
 from advisor.measure.curves import Curves, curves
 from advisor.measure.headroom import headroom
 from advisor.measure.measure import measure
 from advisor.measure.stop import Question
 from advisor.terms.errors import LaunchFailed
-from advisor.terms.job import JobSpec, Launch, Objective, Replay, TrialResult
+from advisor.terms.job import JobSpec, Launch, Objective, Replay, Soak, TrialResult
 from advisor.terms.measurement import Measurement
 from advisor.terms.outcome import StopReason, TrialState
 from advisor.terms.profile import Plan, Window, Windows
@@ -46,12 +47,17 @@ class _Found:
     measurements: list[Measurement] = field(default_factory=list)
     #: what a person should know of it, one line each
     notes: list[str] = field(default_factory=list)
+    #: requests at one moment of a scored replay
+    most_open: int | None = None
+    soak: Soak | None = None
 
-    def noting_stops(self, keep: Callable[[Replay], None]) -> Callable[[Replay], None]:
-        """`keep`, with a note for each replay that was stopped early."""
+    def noting(self, keep: Callable[[Replay], None]) -> Callable[[Replay], None]:
+        """`keep`, with how many requests were open at once, and a note for each early stop."""
 
         def record(replay: Replay) -> None:
             keep(replay)
+            if replay.outcome.is_scored:
+                self.most_open = max(self.most_open or 0, most_open(replay.traces))
             if replay.stop is not None:
                 where = f"at {replay.plan.multiple:g}x {replay.plan.window.name}"
                 self.notes.append(f"{where} was stopped early, {replay.note}")
@@ -88,7 +94,7 @@ class TrialRunner:
         load, windows = self.spec.load, self.windows.search
 
         async def deed(server: Server, found: _Found) -> None:
-            player = self._player(server, targets, found.noting_stops(keep.replay))
+            player = self._player(server, targets, found.noting(keep.replay))
             judged = () if whole else targets
             at_load = await self._pool(player, setting, windows, load, judged)
             absolute = resolve(at_load)
@@ -120,14 +126,35 @@ class TrialRunner:
         keep: Keep,
         window: Window,
         multiples: Sequence[float],
+        *,
+        arm: str = "",
+        soak_with: int | None = None,
     ) -> TrialResult:
-        """One held-out window at each multiple, on a launch of its own."""
+        """One held-out window at each multiple, on a launch of its own.
+
+        `arm` names one of several arms of the same setting, which share no prompt. `soak_with`:
+        the server then has to survive the longest requests, as many at once as were open here,
+        and not fewer than this; None: it is spared that.
+        """
 
         async def deed(server: Server, found: _Found) -> None:
-            player = self._player(server, targets, keep.replay)
+            player = self._player(server, targets, found.noting(keep.replay))
             for multiple in multiples:
-                pool = await self._pool(player, setting, (window,), multiple)
+                pool = await self._pool(player, setting, (window,), multiple, arm=arm)
                 found.measurements.append(self._measure(pool, targets, multiple, 1))
+            if soak_with is None:
+                return
+            requests = max(soak_with, found.most_open or 1)
+            prompts = salt(self.spec.seed, setting.key, window.name, "soak")
+            self.watch.replaying("soak", max(multiples))
+            try:
+                plan = soak_plan(requests, max(multiples), prompts)
+                found.soak = await soak(server, plan, keep.replay)
+            except LaunchFailed as exc:
+                found.soak = Soak(requests, trouble=str(exc))
+                raise
+            if found.soak.trouble:
+                found.notes.append(f"all at once, {found.soak.trouble}")
 
         return await self._launch(setting, keep.token, deed)
 
@@ -148,7 +175,15 @@ class TrialRunner:
         points = sorted(found.measurements, key=lambda m: m.multiple)
         bracketed = headroom(points) if points and state is TrialState.MEASURED else None
         return TrialResult(
-            state, failure, found.launch, tuple(points), bracketed, "; ".join(found.notes)
+            state,
+            failure,
+            found.launch,
+            tuple(points),
+            bracketed,
+            "; ".join(found.notes),
+            gpus=setting.gpus,
+            most_open=found.most_open,
+            soak=found.soak,
         )
 
     def _measure(
@@ -169,6 +204,8 @@ class TrialRunner:
         windows: Sequence[Window],
         multiple: float,
         judged: Sequence[Target] = (),
+        *,
+        arm: str = "",
     ) -> list[Curves]:
         """One replay of each window, as far as they are needed to tell that one of `judged` is
         missed; raises VoidReplay when one cannot be scored."""
@@ -178,7 +215,7 @@ class TrialRunner:
             plan = Plan(
                 window=window,
                 multiple=multiple,
-                salt=salt(self.spec.seed, setting.key, window.name, multiple),
+                salt=salt(self.spec.seed, setting.key + arm, window.name, multiple),
                 lead_in_ns=self.windows.gap_ns,
             )
             question = Question(

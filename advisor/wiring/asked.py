@@ -39,3 +39,5 @@ class Asked:
     gpu_sets: str | None = None
     #: None: completions
     api: str | None = None
+    gpu_price: float | None = None
+    control_arm: bool = False

@@ -11,7 +11,7 @@ from advisor.bench.live import LiveBench
 from advisor.bench.simulated import SimBench
 from advisor.profile.load import load_profile
 from advisor.replay.audit import TEXT_DRIFT_SHARE
-from advisor.search.objective import excesses_at
+from advisor.search.objective import Score, excesses_at
 from advisor.search.searcher import OptunaSearcher
 from advisor.search.space import Space
 from advisor.search.spacefile import parse_space
@@ -20,7 +20,7 @@ from advisor.sim.hardware import Hardware
 from advisor.sim.models import model
 from advisor.terms.errors import FlagError, InputError, LaunchFailed
 from advisor.terms.flags import FlagValue, parse_flags
-from advisor.terms.job import Api, JobSpec, Objective
+from advisor.terms.job import Api, JobSpec, Objective, TrialResult
 from advisor.terms.outcome import Reason
 from advisor.terms.profile import Profile
 from advisor.terms.setting import Setting
@@ -46,7 +46,8 @@ class Prepared:
     def most_launches(self) -> int:
         """Search and confirmation together, when neither ends early."""
         spec = self.spec
-        return spec.launches + 2 * spec.rounds * spec.windows
+        arms = 3 if spec.control_arm else 2
+        return spec.launches + arms * spec.rounds * spec.windows
 
 
 def prepare(spec: JobSpec) -> Prepared:
@@ -69,7 +70,7 @@ def prepare(spec: JobSpec) -> Prepared:
         space,
         spec.model,
         fixed,
-        score=lambda result: score(result, spec),
+        score=_score_of(spec, baseline),
         constraints=excesses_at(spec.load, len(split.targets)),
         targets=len(split.targets),
         sampler=spec.sampler,
@@ -80,6 +81,18 @@ def prepare(spec: JobSpec) -> Prepared:
     )
     settled = replace(spec, targets=split.targets)
     return Prepared(settled, profile, space, baseline, bench, split, searcher)
+
+
+def _score_of(spec: JobSpec, baseline: Setting) -> Score:
+    """The objective. For cost, which ranks by load on each GPU, it is the load that as many GPUs
+    as the baseline's would carry: a forecast of headroom can then be held against it."""
+    gpus = baseline.gpus if spec.objective is Objective.COST else 1
+
+    def scored(result: TrialResult) -> float | None:
+        found = score(result, spec)
+        return None if found is None else gpus * found
+
+    return scored
 
 
 def _replay_s(split: SplitPlan, spec: JobSpec) -> float:

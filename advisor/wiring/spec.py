@@ -1,6 +1,7 @@
 """From what was asked to all that defines a job."""
 
 import asyncio
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -34,6 +35,7 @@ def spec_of(asked: Asked) -> JobSpec:
         raise InputError(f"engine {asked.engine!r} is unknown; one of {', '.join(ENGINES)}")
     if asked.engine == "attach":
         _refuse_changes(asked)
+        _refuse_control(asked)
     if not 1 <= asked.launches <= MOST_LAUNCHES:
         raise InputError(f"launches is {asked.launches}; expected 1 to {MOST_LAUNCHES}")
     check_load(asked.load)
@@ -43,6 +45,8 @@ def spec_of(asked: Asked) -> JobSpec:
         )
     if not asked.targets:
         raise InputError("target is missing; give at least one, e.g. --target 'ttft:p95<=1000ms'")
+    if asked.gpu_price is not None and not 0 < asked.gpu_price < math.inf:
+        raise InputError(f"gpu_price is {asked.gpu_price:g}; expected a number above 0")
     _refuse_of_the_other_engine(asked)
     sampler_name(asked.sampler)
     path = resolve(asked.profile)
@@ -66,6 +70,8 @@ def spec_of(asked: Asked) -> JobSpec:
         seed=asked.seed,
         gpus=_gpus(asked.gpu_sets),
         api=_api(asked.api),
+        control_arm=asked.control_arm,
+        gpu_price=asked.gpu_price,
     )
     return _as_it_runs(spec) if asked.engine == "attach" else spec
 
@@ -77,6 +83,14 @@ def _refuse_changes(asked: Asked) -> None:
                 f"{name} {given!r}: --engine attach measures a server as it runs and changes none "
                 "of its flags; leave it out"
             )
+
+
+def _refuse_control(asked: Asked) -> None:
+    if asked.control_arm:
+        raise InputError(
+            "control_arm is given; --engine attach recommends no change that it could guard: "
+            "leave it out"
+        )
 
 
 def _as_it_runs(spec: JobSpec) -> JobSpec:

@@ -50,6 +50,9 @@ class Dials:
     #: the client is late in the first so many plays of each window, or in any above this load
     late_plays: int = 0
     late_above: float | None = None
+    #: the longest requests, all at once, end the server by this, or so large a share of them fails
+    soak_crash: Failure | None = None
+    soak_failed_share: float = 0.0
 
 
 Script = Callable[[Setting], Dials]
@@ -134,9 +137,12 @@ class ScriptedServer:
         late = play <= dials.late_plays or _above(multiple, dials.late_above)
         audit = ClientAudit(0.0, 500.0 if late else 0.0, 500.0, None, None, None, "virtual")
         played = replace(played, audit=audit)
-        if number == dials.crash_at_replay or _above(multiple, dials.crash_above):
+        crash = dials.crash if _crashes(dials, number, multiple) else None
+        if plan.at_once is not None:
+            crash = crash or dials.soak_crash
+        if crash is not None:
             self._dead = True
-            raise ReplayInterrupted(dials.crash, played)
+            raise ReplayInterrupted(crash, played)
         if on_progress is not None:
             on_progress(1.0)
         if look is not None:
@@ -152,16 +158,21 @@ class ScriptedServer:
         return ReplayOutcome.VALID, ""
 
 
+def _crashes(dials: Dials, number: int, multiple: float) -> bool:
+    return number == dials.crash_at_replay or _above(multiple, dials.crash_above)
+
+
 def _above(multiple: float, limit: float | None) -> bool:
     return limit is not None and multiple > limit
 
 
 def traces(dials: Dials, plan: Plan, tokens: int = TOKENS) -> Traces:
     """Evenly spaced requests, one event a token; times within a tenth of what the dials say."""
-    n = round(REQUESTS * plan.multiple)
+    n = plan.at_once or round(REQUESTS * plan.multiple)
     start_ns = plan.lead_in_ns
     end_ns = start_ns + plan.window.duration_ns
-    planned = start_ns + np.arange(n) * plan.window.duration_ns // n
+    step_ns = 0 if plan.at_once else plan.window.duration_ns
+    planned = start_ns + np.arange(n) * step_ns // n
     # low discrepancy, so that no block of time is slower than another; from elsewhere in each
     # window, so that no window is exactly like another
     golden = (np.arange(n) + plan.window.start_ns // MS) * 0.6180339887 % 1
@@ -169,7 +180,8 @@ def traces(dials: Dials, plan: Plan, tokens: int = TOKENS) -> Traces:
     slower[n - round(n * dials.slow_share) :] *= OVERLOAD
     first = planned + np.round(dials.ttft_ms * MS * slower).astype(np.int64)
     gaps = np.round(dials.itl_ms * MS * slower).astype(np.int64)
-    failed = np.arange(n) < round(n * dials.failed_share)
+    failed_share = dials.soak_failed_share if plan.at_once else dials.failed_share
+    failed = np.arange(n) < round(n * failed_share)
     answered = np.where(failed, 0, tokens)
     events = (first[:, None] + np.arange(tokens) * gaps[:, None])[~failed]
     status = np.where(failed, RequestStatus.HTTP, RequestStatus.OK).astype(np.uint8)

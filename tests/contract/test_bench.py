@@ -147,6 +147,16 @@ async def test_a_multiple_brings_that_much_load_in_the_same_time(bench: Bench) -
     assert counted[2] == pytest.approx(2 * counted[1], abs=1)
 
 
+async def test_so_many_at_once_come_at_once(bench: Bench) -> None:
+    async with bench.serve(GOOD) as server:
+        traces = await server.replay(replace(plan(), lead_in_ns=0, at_once=9))
+    assert traces.planned_ns.tolist() == [0] * 9
+    assert traces.counted.all()
+    assert (traces.window_start_ns, traces.window_end_ns) == (0, WINDOW.duration_ns)
+    assert (traces.status == RequestStatus.OK).all()
+    assert_whole(traces)
+
+
 async def test_facts_are_the_change_over_a_replay(bench: Bench) -> None:
     async with bench.serve(GOOD) as server:
         before = await server.facts()

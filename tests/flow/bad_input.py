@@ -162,6 +162,19 @@ OPTIONS = (
         "unknown API", "api 'grpc'", "chat", engine="vllm", hardware=None, extra=("--api", "grpc")
     ),
     recommend("hardware for vllm", "hardware is 'h100-sxm'", "--engine sim", engine="vllm"),
+    recommend("GPUs for nothing", "gpu_price is 0", "above 0", extra=("--gpu-price", "0")),
+    recommend("a price below nothing", "gpu_price is -2.5", extra=("--gpu-price", "-2.5")),
+    recommend("a price without end", "gpu_price is inf", extra=("--gpu-price", "inf")),
+    recommend("no price", "gpu_price is nan", extra=("--gpu-price", "nan")),
+    recommend("price no number", "--gpu-price", "'much'", extra=("--gpu-price", "much")),
+    recommend(
+        "a control for a server that runs",
+        "control_arm",
+        "--engine attach",
+        engine="attach",
+        hardware=None,
+        extra=("--control-arm",),
+    ),
     recommend("report without a name", "report is empty", extra=("--report", "")),
     recommend("space is a folder", "space '.'", "expected a TOML file", space="."),
     recommend(

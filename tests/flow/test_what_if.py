@@ -52,7 +52,7 @@ def afresh(finished: Finished, evidence: dict[str, Any], asked: tuple[str, ...])
             curves(ledger.traces(replay.id))
             for trial in trials
             for replay in ledger.replays(job.id, trial.number)
-            if replay.plan.multiple == job.spec.load
+            if replay.outcome.is_scored and replay.plan.multiple == job.spec.load
         ]
         spec = job.spec
         targets = [parse_target(text) for text in asked]

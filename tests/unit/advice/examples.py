@@ -6,7 +6,16 @@ from dataclasses import replace
 from advisor.advice.advise import Case
 from advisor.advice.confirm import Arm, Round
 from advisor.measure.headroom import headroom
-from advisor.terms.job import EngineInfo, Job, JobSpec, Objective, Phase, Trial, TrialResult
+from advisor.terms.job import (
+    EngineInfo,
+    Job,
+    JobSpec,
+    Objective,
+    Phase,
+    Soak,
+    Trial,
+    TrialResult,
+)
 from advisor.terms.measurement import Comparison, Judgement, Measurement, Percentiles
 from advisor.terms.outcome import Failure, Reason, TrialState
 from advisor.terms.setting import Setting
@@ -34,6 +43,7 @@ SPEC = JobSpec(
     accept_precision_change=False,
     seed=0,
 )
+SURVIVED = Soak(40)
 _SHARES = {MET: (0.01, 0.004, 0.02), UNDECIDED: (0.04, 0.02, 0.09), MISSED: (0.3, 0.2, 0.4)}
 
 
@@ -86,8 +96,9 @@ def arm(
     failures: int = 0,
     *,
     cannot_run: bool = False,
+    soak: Soak | None = SURVIVED,
 ) -> Arm:
-    return Arm(of, at_load, at_claim, failures, cannot_run)
+    return Arm(of, at_load, at_claim, failures, cannot_run, soak)
 
 
 def round_(

@@ -4,7 +4,9 @@ from dataclasses import replace
 
 from advisor.advice.advise import advise, blocked
 from advisor.terms.advice import AdviceOutcome
+from advisor.terms.measurement import Comparison
 from advisor.terms.outcome import Reason
+from advisor.terms.target import Metric
 from tests.unit.advice.examples import (
     MET,
     MISSED,
@@ -124,3 +126,16 @@ def test_blocked_keeps_what_is_known_of_the_baseline() -> None:
 def test_notes_follow_the_reasons() -> None:
     noted = replace(case([BASE]), notes=("The search ended early",))
     assert "The search ended early" in advise(noted).reasons
+
+
+def test_where_the_control_gains_nothing_is_recommended() -> None:
+    faster = Comparison(Metric.TTFT, 95.0, 0.6, 0.5, 0.7, 3)
+    again = round_(arm(setting(), measurement(MET)), THEIRS, comparisons=[faster])
+    won = round_(arm(setting(8), measurement(MET)), arm(setting(), measurement(MISSED)))
+    assert advise(case([BASE, FIRST], [won])).outcome is AdviceOutcome.RECOMMENDED
+    advice = advise(case([BASE, FIRST], [replace(won, control=again)], held_out=measurement(MET)))
+    assert advice.outcome is AdviceOutcome.NOT_PROVEN
+    assert advice.reasons[0] == (
+        "The control arm, the current setting again, gains: TTFT p95 is 0.50 to 0.70 times the "
+        "baseline's over 3 pairs, a target the baseline does not meet"
+    )

@@ -20,7 +20,7 @@ from tests.unit.advice.examples import (
     trial,
 )
 
-EVIDENCE = {"setting", "argv", "targets", "headroom", "metrics", "confirmed"}
+EVIDENCE = {"setting", "argv", "targets", "headroom", "metrics", "confirmed", "cost"}
 TOP = {
     *EVIDENCE,
     *("schema", "job", "outcome", "baseline", "diff", "launches", "replays", "engine"),

@@ -1,9 +1,13 @@
 """What counts as a gain, and everything that does not."""
 
+from dataclasses import replace
+
 import pytest
 
-from advisor.advice.confirm import gain
-from advisor.terms.measurement import Comparison
+from advisor.advice.confirm import Raised, better, control_gain, gain
+from advisor.terms.job import Objective, Soak
+from advisor.terms.measurement import Comparison, RateComparison
+from advisor.terms.setting import Setting
 from advisor.terms.target import Metric, Verdict
 from tests.unit.advice.examples import (
     MET,
@@ -79,3 +83,99 @@ def test_pairs_on_another_percentile_of_the_same_metric_are_another_target() -> 
     median = Comparison(Metric.TTFT, 50.0, 0.6, 0.5, 0.7, 3)
     unmet = arm(THEIRS, measurement(UNDECIDED))
     assert gain(round_(arm(OURS, measurement(MET)), unmet, comparisons=[median])) is None
+
+
+def test_only_who_survives_its_soak_gains() -> None:
+    theirs = arm(THEIRS, measurement(MISSED))
+    for soak in (Soak(9, trouble="died"), None):
+        found = round_(arm(OURS, measurement(MET), soak=soak), theirs)
+        assert gain(found) is None
+        assert better(found) is not None
+
+
+def raised(objective: Objective, lower: float, ratio: float = 1.2, upper: float = 1.5) -> Raised:
+    return Raised(objective, RateComparison(ratio, lower, upper, 3))
+
+
+RATES = [Objective.THROUGHPUT, Objective.GOODPUT, Objective.COST]
+
+
+@pytest.mark.parametrize("objective", RATES)
+def test_a_rate_gains_by_its_interval_within_the_targets(objective: Objective) -> None:
+    ours, theirs = arm(OURS, measurement(MET)), arm(THEIRS, measurement(MET))
+    won = replace(round_(ours, theirs), raised=raised(objective, 1.1))
+    found = gain(won)
+    assert found is not None
+    assert found.endswith("over 3 pairs, within the targets")
+    # less than a hundredth is no reason to change anything
+    for lower in (0.9, 1.0, 1.01):
+        assert gain(replace(won, raised=raised(objective, lower))) is None
+    assert gain(replace(won, raised=Raised(objective, None))) is None
+    missed = replace(won, finalist=arm(OURS, measurement(UNDECIDED)))
+    assert gain(missed) is None
+
+
+@pytest.mark.parametrize("objective", RATES)
+def test_where_a_rate_is_raised_no_latency_gains(objective: Objective) -> None:
+    ours, unmet = arm(OURS, measurement(MET)), arm(THEIRS, measurement(UNDECIDED))
+    found = round_(ours, unmet, comparisons=[FASTER])
+    assert gain(found) is not None
+    assert gain(replace(found, raised=raised(objective, 0.9))) is None
+
+
+@pytest.mark.parametrize("objective", RATES)
+def test_a_baseline_that_misses_the_targets_is_beaten_whatever_is_raised(
+    objective: Objective,
+) -> None:
+    found = round_(arm(OURS, measurement(MET)), arm(THEIRS, measurement(MISSED)))
+    assert gain(replace(found, raised=raised(objective, 0.5))) == (
+        "it meets the targets at the job's load, where the baseline misses them"
+    )
+
+
+def test_what_each_rate_says() -> None:
+    ours, theirs = arm(OURS, measurement(MET)), arm(THEIRS, measurement(MET))
+    said = [
+        gain(replace(round_(ours, theirs), raised=raised(objective, 1.25))) for objective in RATES
+    ]
+    assert said == [
+        "its output tokens/s are 1.25 to 1.50 times the baseline's over 3 pairs, within the "
+        "targets",
+        "its good requests/s are 1.25 to 1.50 times the baseline's over 3 pairs, within the "
+        "targets",
+        "at 1x the recorded load a million tokens take 0.67 to 0.80 times the baseline's "
+        "GPU-hours over 3 pairs, within the targets",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "theirs", "won"), [(1, 1, True), (1, 2, True), (2, 2, True), (2, 1, False)]
+)
+def test_more_load_is_cheaper_on_no_more_gpus_alone(gpus: int, theirs: int, won: bool) -> None:
+    on = [Setting.of("m", {"tensor_parallel_size": size}) for size in (gpus, theirs)]
+    ours = arm(on[0], measurement(MET), measurement(MET, 2.0))
+    base = arm(on[1], measurement(MET), measurement(MISSED, 2.0))
+    found = replace(round_(ours, base, 2.0), raised=raised(Objective.COST, 0.5))
+    assert gain(found) == (
+        "it carries 2x the recorded load, where the baseline misses, on no more GPUs"
+        if won
+        else None
+    )
+
+
+def test_cost_is_that_of_a_load_that_is_carried() -> None:
+    ours = arm(OURS, measurement(MET), measurement(UNDECIDED, 2.0))
+    base = arm(THEIRS, measurement(MET), measurement(MET, 2.0))
+    found = replace(round_(ours, base, 2.0), raised=raised(Objective.COST, 1.4))
+    assert gain(found) is None
+
+
+def test_a_control_that_gains_shows_that_no_gain_can_be_believed() -> None:
+    base = arm(THEIRS, measurement(UNDECIDED))
+    again = round_(arm(THEIRS, measurement(MET)), base, comparisons=[FASTER])
+    won = round_(arm(OURS, measurement(MET)), base, comparisons=[FASTER])
+    assert control_gain([won]) is None
+    assert control_gain([replace(won, control=round_(arm(THEIRS), base))]) is None
+    found = control_gain([won, replace(won, control=again)])
+    assert found is not None
+    assert found == gain(won)

@@ -54,6 +54,9 @@ def test_a_whole_advice_to_the_letter() -> None:
         "5 % allowed; baseline 30.0 %",
         "Errors met: 1 % of requests failed, at most 2 % with 95 % confidence, 1 % allowed; "
         "baseline 1 %",
+        "It survived 40 of the profile's longest requests at once",
+        "From the search to held-out load, shares over the limit: at 1x (claimed: met -> met) "
+        "TTFT p95 1 % -> 1 %, errors 1 % -> 1 %",
         "Settings that did not run: oom_load x1",
         "Bounds are at their nominal level: the simulator does not know this model on this "
         "hardware, so they could not be rehearsed; near saturation, and where bursts are rare, "

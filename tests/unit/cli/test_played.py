@@ -39,6 +39,11 @@ def test_the_worst_figures_of_all_scored_replays_are_shown() -> None:
     )
 
 
+def test_a_soak_is_no_void_replay() -> None:
+    soak = replace(GOOD, window="soak", outcome=ReplayOutcome.SOAK)
+    assert "not scored" not in printed(GOOD, soak)
+
+
 def test_the_drift_of_prompts_sent_as_text_is_shown() -> None:
     shorter = replace(AUDIT, prompt_drift_pct=-2.5, text_prompts=True)
     longer = replace(AUDIT, prompt_drift_pct=0.4, text_prompts=True)

@@ -10,7 +10,7 @@ from rich.console import Console
 from advisor.cli.tables import print_advice
 from advisor.measure.curves import curves
 from advisor.measure.measure import measure
-from advisor.terms.advice import Advice, AdviceOutcome, Evidence
+from advisor.terms.advice import Advice, AdviceOutcome, Cost, Evidence
 from advisor.terms.job import EngineInfo, Job
 from advisor.terms.setting import Setting
 from advisor.terms.target import parse_target
@@ -61,3 +61,42 @@ def test_a_bound_that_is_open_is_no_infinite_number(
     target: str, lower: float | None, upper: float | None, said: str
 ) -> None:
     assert said in printed(target, lower, upper)
+
+
+def costed(ours: Cost | None, theirs: Cost | None) -> str:
+    arms = [
+        Evidence(Setting.of("m", {}), None, None, confirmed=True, cost=cost)
+        for cost in (ours, theirs)
+    ]
+    advice = Advice(
+        outcome=AdviceOutcome.RECOMMENDED,
+        choice=arms[0],
+        baseline=arms[1],
+        diff=(),
+        reasons=(),
+        search_launches=1,
+        confirm_launches=6,
+        replays=1,
+        confidence=0.95,
+        engine=ENGINE,
+        profile_sha256="0" * 64,
+    )
+    out = io.StringIO()
+    print_advice(Console(file=out, width=160), JOB, advice)
+    return " ".join(out.getvalue().split())
+
+
+def test_what_a_million_tokens_cost_stands_beside_the_baselines() -> None:
+    said = costed(Cost(1, 2.0, 0.125, 0.5), Cost(2, 1.0, 0.5, 2.0))
+    assert "simulated recommended (held-out load)" in said
+    assert (
+        "GPU-hours per million tokens 0.125 (GPUs: 1, at 2x) 0.5 (GPUs: 2, at 1x) "
+        "money per million tokens 0.5 2" in said
+    )
+
+
+def test_a_cost_that_nobody_asked_for_or_knows_is_no_row() -> None:
+    assert "million tokens" not in costed(None, None)
+    said = costed(Cost(1, 2.0, 0.125, None), None)
+    assert "GPU-hours per million tokens 0.125 (GPUs: 1, at 2x) -" in said
+    assert "money" not in said

@@ -1,6 +1,6 @@
 import pytest
 
-from advisor.measure.compare import Difference, compare, difference, noise_band
+from advisor.measure.compare import Difference, compare, compare_rates, difference, noise_band
 from advisor.measure.curves import Curves, curves
 from advisor.terms.measurement import Comparison
 from advisor.terms.target import Metric
@@ -75,3 +75,19 @@ def test_a_noise_band_needs_three_launches_with_a_value() -> None:
     assert noise(100, 110) is None
     failing = curves(steady(50, [10], fail_every=5))
     assert noise_band([failing] * 3, Metric.TTFT, 95, 0.95) is None
+
+
+def test_rates_are_compared_by_the_same_interval() -> None:
+    found, latencies = compare_rates([(50, 100), (100, 100), (200, 100)], 0.95), ttft(0.5, 1, 2)
+    assert found is not None
+    assert latencies is not None
+    assert found.ratio == pytest.approx(1)
+    assert found.pairs == 3
+    assert found.lower_ratio == pytest.approx(latencies.lower_ratio)
+    assert found.upper_ratio == pytest.approx(latencies.upper_ratio)
+
+
+def test_rates_without_a_ratio_or_a_third_pair_claim_nothing() -> None:
+    assert compare_rates([(2.0, 1.0)] * 2, 0.95) is None
+    assert compare_rates([(2.0, 1.0), (2.0, 0.0), (2.0, 1.0)], 0.95) is None
+    assert compare_rates([(2.0, 1.0), (0.0, 1.0), (2.0, 1.0)], 0.95) is None

@@ -1,5 +1,6 @@
 """In which order the ledger, the bench and the searcher hear of a trial."""
 
+from advisor.bench.soak import WINDOW as SOAK
 from advisor.terms.job import Phase, Proposal, TrialResult
 from advisor.terms.outcome import Reason, ReplayOutcome, TrialState
 from advisor.terms.profile import Plan, WindowRole
@@ -36,7 +37,9 @@ def test_the_search_never_plays_held_out_load_nor_the_confirmation_the_searchs()
     plans = [d for deed, d in world.deeds[:first_spent] if deed == "replay"]
     assert {plan.window for plan in plans if isinstance(plan, Plan)} == set(WINDOWS.search)
     plans = [d for deed, d in world.deeds[first_spent:] if deed == "replay"]
-    assert {plan.window for plan in plans if isinstance(plan, Plan)} == set(FIRST)
+    roles = {plan.window: plan.window.role for plan in plans if isinstance(plan, Plan)}
+    assert [window for window, role in roles.items() if role is WindowRole.SOAK] == [SOAK]
+    assert roles.keys() - {SOAK} == set(FIRST)
 
 
 def test_each_held_out_window_is_spent_once_and_before_it_is_played() -> None:
@@ -64,7 +67,7 @@ def test_confirmation_alternates_who_goes_first_on_fresh_launches() -> None:
     assert order == [(0, 0, 256), (0, 0, 16), (0, 1, 16), (0, 1, 256), (0, 2, 256), (0, 2, 16)]
     launches = world.bench.launched[-len(world.of(Phase.CONFIRM)) :]
     assert launches == [trial.setting for trial in world.of(Phase.CONFIRM)]
-    played = world.bench.played[-12:]
+    played = [each for each in world.bench.played if each[1].at_once is None][-12:]
     windows = [plan.window for _, plan in played[::2]]
     assert windows == [FIRST[0], FIRST[0], FIRST[1], FIRST[1], FIRST[2], FIRST[2]]
     assert [plan.multiple for _, plan in played] == [1.0, 2.0] * 6
@@ -76,7 +79,8 @@ def test_no_two_replays_of_a_job_share_a_salt() -> None:
     world.run()
     salts = [plan.salt for _, plan in world.bench.played]
     assert len(set(salts)) == len(salts)
-    assert {plan.lead_in_ns for _, plan in world.bench.played} == {WINDOWS.gap_ns}
+    recorded = [plan for _, plan in world.bench.played if plan.at_once is None]
+    assert {plan.lead_in_ns for plan in recorded} == {WINDOWS.gap_ns}
 
 
 def test_a_late_client_is_given_two_more_tries() -> None:
