@@ -1,8 +1,9 @@
 """From the trials of a job to its advice."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from advisor.advice.background import Background
 from advisor.advice.choose import candidates, diff, finalists, is_eligible
 from advisor.advice.confirm import Round, gain, meets
 from advisor.advice.explain import (
@@ -14,6 +15,7 @@ from advisor.advice.explain import (
     rehearsal_line,
     stopped_line,
 )
+from advisor.advice.explanation import explain
 from advisor.measure.headroom import worst_excess
 from advisor.terms.advice import Advice, AdviceOutcome, Evidence
 from advisor.terms.job import Job, Phase, Trial
@@ -42,6 +44,8 @@ class Case:
     noise: tuple[Noise, ...] = ()
     #: what else a reader must know, e.g. why the search ended
     notes: tuple[str, ...] = ()
+    #: what explains the figures; no outcome rests on it
+    background: Background = field(default_factory=Background)
 
     @property
     def baseline(self) -> Trial | None:
@@ -275,12 +279,14 @@ def _advice(
         error_limit_line(case.job.targets),
         rehearsal_line(case.job, _level(choice, spec.confidence)) if judged else None,
     )
+    setting = choice.setting if choice else None
+    why = explain(case.job, case.trials, case.noise, case.background, outcome, setting).reasons
     return Advice(
         outcome=outcome,
         choice=choice,
         baseline=baseline,
         diff=diff(choice.setting, trial.setting) if choice and trial else (),
-        reasons=(*reasons, *case.notes, *(line for line in more if line)),
+        reasons=(*reasons, *case.notes, *why, *(line for line in more if line)),
         search_launches=case.search_launches,
         confirm_launches=case.confirm_launches,
         replays=case.replays,
