@@ -13,6 +13,7 @@ from advisor.advice.explain import (
     rehearsal_line,
     stopped_line,
 )
+from advisor.advice.explanation import explain
 from advisor.advice.memory import memory_line
 from advisor.advice.proof import (
     died_lines,
@@ -272,12 +273,14 @@ def _advice(
         error_limit_line(case.job.targets),
         rehearsal_line(case.job, _level(choice, spec.confidence)) if judged else None,
     )
+    setting = choice.setting if choice else None
+    why = explain(case.job, case.trials, case.noise, case.background, outcome, setting).reasons
     return Advice(
         outcome=outcome,
         choice=choice,
         baseline=baseline,
         diff=diff(choice.setting, trial.setting) if choice and trial else (),
-        reasons=(*reasons, *case.notes, *(line for line in more if line)),
+        reasons=(*reasons, *case.notes, *why, *(line for line in more if line)),
         search_launches=case.search_launches,
         confirm_launches=case.confirm_launches,
         replays=case.replays,

@@ -1,7 +1,8 @@
 """What a decision may rest on."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from advisor.advice.background import Background
 from advisor.advice.confirm import Round
 from advisor.terms.job import Job, Phase, Trial
 from advisor.terms.measurement import Measurement, Noise
@@ -27,6 +28,8 @@ class Case:
     noise: tuple[Noise, ...] = ()
     #: what else a reader must know, e.g. why the search ended
     notes: tuple[str, ...] = ()
+    #: what explains the figures; no outcome rests on it
+    background: Background = field(default_factory=Background)
     #: the launches behind the rounds, in order
     confirming: tuple[Trial, ...] = ()
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from advisor import __version__
 from advisor.bench.doubts import NO_DOUBT, Doubt
 from advisor.bench.play import Progress, salt
+from advisor.measure.definitions import is_unseen
 from advisor.measure.stop import known_at
 from advisor.profile.columns import Columns
 from advisor.sim.config import EngineConfig, resolve
@@ -18,6 +19,9 @@ from advisor.terms.job import EngineInfo, Launch, ServerFacts
 from advisor.terms.profile import Plan, Profile, Window
 from advisor.terms.setting import Setting
 from advisor.terms.traces import Look, Traces
+
+#: What a server counts of latencies.
+_LATENCIES = ("ttft_s_sum", "ttft_count", "itl_s_sum", "itl_count", "queue_time_s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +100,12 @@ class SimServer:
         if look is None:
             return run.traces
         so_far = known_at(run.traces, run.traces.window_end_ns + look.after_ns)
-        return so_far if look.settled(so_far) else run.traces
+        if not look.settled(so_far):
+            return run.traces
+        if is_unseen(so_far).any():
+            # these are of the whole replay, which nobody saw
+            self._facts = replace(run.facts, **dict.fromkeys(_LATENCIES))
+        return so_far
 
     def _run(self, plan: Plan, launch: int) -> SimRun:
         if self._ahead is not None:

@@ -23,6 +23,7 @@ _COMMANDS = {
     "trials": "jobs",
     "what-if": "what_if",
     "simulate": "simulate",
+    "report": "report",
     "export": "export",
     "doctor": "doctor",
 }

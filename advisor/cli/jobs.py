@@ -10,6 +10,8 @@ from rich import box
 from rich.table import Table
 
 from advisor.advice.as_json import as_json, measurement_json
+from advisor.advice.explanation_json import explanation_json
+from advisor.cli.explained import print_explanation
 from advisor.cli.options import DbOption, JsonOption, resume_command
 from advisor.cli.played import played_json, print_played
 from advisor.cli.tables import print_advice, stdout_console, trials_table
@@ -17,6 +19,7 @@ from advisor.replay.audit import gates_line
 from advisor.store.rows import Played
 from advisor.terms.advice import Advice
 from advisor.terms.job import Job, Trial
+from advisor.wiring.explained import explained
 from advisor.wiring.stored import open_ledger, trials_now
 
 JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="A job's id, from `jobs`.")]
@@ -65,7 +68,7 @@ def _job_json(job: Job, advice: Advice | None, abandoned: bool) -> dict[str, Any
 
 
 def show(job_id: JobArgument, db: DbOption = None, as_json_: JsonOption = False) -> int:
-    """Show a job's advice with its evidence, or where the job stands.
+    """Show a job's advice with its evidence and what explains it, or where the job stands.
 
     \b
     Example:
@@ -75,7 +78,8 @@ def show(job_id: JobArgument, db: DbOption = None, as_json_: JsonOption = False)
         job, advice = ledger.job(job_id), ledger.advice(job_id)
         trials, played = ledger.trials(job_id), ledger.played(job_id)
         abandoned = ledger.is_abandoned(job_id)
-    if advice is None:
+        why = None if advice is None else explained(ledger, job, advice)
+    if advice is None or why is None:
         outcome = {"schema": 1, **_job_json(job, None, abandoned), "trials": len(trials)}
         if as_json_:
             typer.echo(json.dumps(outcome, allow_nan=False))
@@ -88,9 +92,11 @@ def show(job_id: JobArgument, db: DbOption = None, as_json_: JsonOption = False)
             )
         return 0
     if as_json_:
-        typer.echo(json.dumps(as_json(job, advice), allow_nan=False))
+        body = {**as_json(job, advice), "explanation": explanation_json(why)}
+        typer.echo(json.dumps(body, allow_nan=False))
     else:
         print_advice(stdout_console(), job, advice)
+        print_explanation(stdout_console(), job, advice, why)
         print_played(stdout_console(), played, job.targets)
     return 0
 

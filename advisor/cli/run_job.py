@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 
 from advisor.advice.as_json import as_json
+from advisor.cli.explained import print_explanation
 from advisor.cli.options import Interrupted, resume_command
 from advisor.cli.played import print_played
 from advisor.cli.progress import StderrWatch
@@ -19,6 +20,7 @@ from advisor.terms.errors import AdvisorError, EngineError, LeaseLost, LedgerErr
 from advisor.terms.job import Job
 from advisor.tune.case import baseline_of
 from advisor.wiring.asked import Asked
+from advisor.wiring.explained import explained
 from advisor.wiring.prepare import Prepared, prepare
 from advisor.wiring.rehearsed import rehearsed
 from advisor.wiring.run import run
@@ -89,13 +91,14 @@ def _with_way_on(exc: AdvisorError, job: Job, db: str | None) -> str:
 def _print(
     job: Job, advice: Advice, ledger: SqlLedger, as_json_: bool, report: str | None
 ) -> None:
-    trials = ledger.trials(job.id)
+    trials, why = ledger.trials(job.id), explained(ledger, job, advice)
     if report is not None:
-        write_report(Path(report), job, trials, advice)
+        write_report(Path(report), job, trials, advice, why)
     if as_json_:
         typer.echo(json.dumps(as_json(job, advice), allow_nan=False))
         return
     console = stdout_console()
     console.print(trials_table(job, trials))
     print_advice(console, job, advice)
+    print_explanation(console, job, advice, why)
     print_played(console, ledger.played(job.id), job.targets)

@@ -1,8 +1,9 @@
 """A replay that may be judged, and what it was a replay of."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from advisor.measure.curves import Curves
+from advisor.terms.job import ServerFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,3 +13,5 @@ class Scored:
     window: str
     multiple: float
     curves: Curves
+    #: over the whole replay, lead-in included: they explain, no verdict rests on them
+    facts: ServerFacts = field(default_factory=ServerFacts)

@@ -27,6 +27,7 @@ def play(load: Load, served: Served, limits: Limits, cost: CostModel) -> Played:
         preemptions=int(memory[at.PREEMPTIONS]),
         prefix_queries=int(memory[at.QUERIES]),
         prefix_hits=int(memory[at.HITS]),
+        queued_ns=int(memory[at.QUEUED_NS]),
     )
 
 

@@ -19,6 +19,7 @@ from advisor.sim.kernel_state import (
     ARRIVAL,
     BLANK,
     BUDGET,
+    CLOCK,
     COMPUTED,
     DEPTH,
     EMIT_NS,
@@ -278,6 +279,7 @@ def play(m: Int64, source: int) -> Int64:
     while True:
         _join(m, clock)
         if steps - completed < depth and m[NUM_RUNNING] + num_waiting(m):
+            m[CLOCK] = clock
             if _schedule(m, steps % depth):
                 free_ns = start(m, steps, max(clock, free_ns))
                 log = logged(m, log, steps)

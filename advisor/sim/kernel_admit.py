@@ -3,9 +3,11 @@
 from advisor.sim.kernel_pool import find, unlink_idle
 from advisor.sim.kernel_state import (
     ADMITTED,
+    ARRIVAL,
     BLANK,
     CACHING,
     CHUNKED,
+    CLOCK,
     COMPUTED,
     HITS,
     IDLE,
@@ -17,6 +19,7 @@ from advisor.sim.kernel_state import (
     PREEMPTED,
     QUERIES,
     QUEUE,
+    QUEUED_NS,
     REFERENCES,
     SEQS,
     SHARED,
@@ -92,6 +95,7 @@ def admit(m: Int64, i: int, hits: int) -> None:
     if m[NUM_PREEMPTED]:
         m[NUM_PREEMPTED] -= 1
     else:
+        m[QUEUED_NS] += m[CLOCK] - m[i + ARRIVAL]
         m[ADMITTED] += 1
     m[m[QUEUE] + m[NUM_RUNNING]] = i
     m[NUM_RUNNING] += 1

@@ -27,10 +27,11 @@ _F = TypeVar("_F", bound=Callable[..., Any])
  HOST_FS, HOST_SEQUENCE_FS, DEPTH, EMIT_NS, COST_END) = range(COST, COST + 14)  # fmt: skip
 
 # Counters: free blocks without and with content; requests running, preempted and waiting; what
-# vLLM exports. Places in ARRIVED: the next request to be admitted for the first time, and where
-# the next to arrive goes. Where PENDING ends.
-(BLANK, IDLE, NUM_RUNNING, NUM_PREEMPTED, PREEMPTIONS, QUERIES, HITS, ADMITTED, JOINED,
- PENDING_END) = range(COST_END, COST_END + 10)  # fmt: skip
+# vLLM exports, QUEUED_NS over all requests up to their first admission. The moment of scheduling.
+# Places in ARRIVED: the next request to be admitted for the first time, and where the next to
+# arrive goes. Where PENDING ends.
+(BLANK, IDLE, NUM_RUNNING, NUM_PREEMPTED, PREEMPTIONS, QUERIES, HITS, QUEUED_NS, CLOCK, ADMITTED,
+ JOINED, PENDING_END) = range(COST_END, COST_END + 12)  # fmt: skip
 
 # Where parts of `m` begin: records of requests; ids; for each key of an id the block that serves
 # and its latest copy; block tables; times of tokens. Requests in order of arrival. Stacks: those

@@ -25,6 +25,7 @@ def play(load: Load, served: Served, scheduler: Scheduler, cost: CostModel) -> P
         preemptions=scheduler.preemptions,
         prefix_queries=scheduler.prefix_queries,
         prefix_hits=scheduler.prefix_hits,
+        queued_ns=replay.queued_ns,
     )
 
 
@@ -41,10 +42,13 @@ class _Replay:
     events: list[list[int]] = field(default_factory=list)
     #: by index in the scheduler, which served request it is
     joined: list[int] = field(default_factory=list)
+    #: index in the scheduler -> arrival of one that was never admitted
+    arrived: dict[int, int] = field(default_factory=dict)
     #: (arrival, served request) of those whose arrival is known and to come, a heap
     pending: list[tuple[int, int]] = field(default_factory=list)
     #: served request -> the turn that waits for its answer
     followers: dict[int, int] = field(default_factory=dict)
+    queued_ns: int = 0
     now_ns: int = 0
     #: when the device can start another step
     free_ns: int = 0
@@ -64,7 +68,7 @@ class _Replay:
                 self.followers[before] = i
         while True:
             while pending and pending[0][0] <= self.now_ns:
-                self._join(heappop(pending)[1])
+                self._join(*heappop(pending))
             if len(self.in_flight) < self.cost.depth and (scheduler.running or scheduler.waiting):
                 if self._schedule() and len(self.in_flight) < self.cost.depth:
                     continue
@@ -79,11 +83,12 @@ class _Replay:
         served = self.served
         return list(zip(served.arrival_ns.tolist(), served.before.tolist(), strict=True))
 
-    def _join(self, i: int) -> None:
+    def _join(self, arrival_ns: int, i: int) -> None:
         load, row = self.load, self.served.rows[i]
         ids = load.ids[load.id_offsets[row] : load.id_offsets[row + 1]].tolist()
         prompt, output = int(load.input_length[row]), int(load.output_length[row])
-        self.scheduler.add(prompt, output, ids, load.block_tokens)
+        index = self.scheduler.add(prompt, output, ids, load.block_tokens)
+        self.arrived[index] = arrival_ns
         self.joined.append(i)
 
     def _schedule(self) -> bool:
@@ -92,6 +97,8 @@ class _Replay:
         batch = scheduler.schedule()
         if not batch.requests:
             return False
+        for index in batch.requests:
+            self.queued_ns += self.now_ns - self.arrived.pop(index, self.now_ns)
         start_ns = max(self.now_ns, self.free_ns)
         busy_ns = self.cost.step_ns(batch, len(self.log))
         end_ns = start_ns + busy_ns

@@ -74,3 +74,5 @@ class Played:
     preemptions: int
     prefix_queries: int
     prefix_hits: int
+    #: from arrival to first admission, summed over the requests
+    queued_ns: int

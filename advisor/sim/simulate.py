@@ -54,7 +54,7 @@ def simulate(
     played = _play(load, served, limits, cost, compiled)
     timeline = Timeline.of(played.log, limits.num_blocks - 1)
     traces = _traces(load, served, played.events, (window_start_ns, window_end_ns))
-    return SimRun(traces, _facts(load, served, played, timeline), timeline)
+    return SimRun(traces, _facts(load, served, played, timeline, traces), timeline)
 
 
 def _play(load: Load, served: Served, limits: Limits, cost: CostModel, compiled: bool) -> Played:
@@ -104,8 +104,13 @@ def _traces(load: Load, served: Served, tokens_ns: Int64, window_ns: tuple[int, 
     )
 
 
-def _facts(load: Load, served: Served, played: Played, timeline: Timeline) -> ServerFacts:
+def _facts(
+    load: Load, served: Served, played: Played, timeline: Timeline, traces: Traces
+) -> ServerFacts:
     any_step = len(timeline) > 0
+    rows, output = served.rows, load.output_length[served.rows]
+    first = traces.event_ns[traces.event_offsets[:-1][rows]]
+    last = traces.event_ns[traces.event_offsets[1:][rows] - 1]
     return ServerFacts(
         running_max=float(timeline.running.max()) if any_step else 0.0,
         waiting_max=float(timeline.waiting.max()) if any_step else 0.0,
@@ -113,6 +118,11 @@ def _facts(load: Load, served: Served, played: Played, timeline: Timeline) -> Se
         preemptions=float(played.preemptions),
         prefix_cache_queries=float(played.prefix_queries),
         prefix_cache_hits=float(played.prefix_hits),
-        prompt_tokens=float(load.input_length[served.rows].sum()),
-        generation_tokens=float(load.output_length[served.rows].sum()),
+        prompt_tokens=float(load.input_length[rows].sum()),
+        generation_tokens=float(output.sum()),
+        ttft_s_sum=float((first - traces.planned_ns[rows]).sum()) / 1e9,
+        ttft_count=float(len(rows)),
+        itl_s_sum=float((last - first).sum()) / 1e9,
+        itl_count=float((output - 1).sum()),
+        queue_time_s=played.queued_ns / 1e9,
     )

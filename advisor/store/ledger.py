@@ -208,8 +208,7 @@ class SqlLedger:
             queries.job(session, job_id)
             for number, row, data in session.execute(queries.scored(job_id)):
                 known = decode_curves(data if is_current(data) else _afresh(session, row.id))
-                scored = Scored(row.window, row.multiple, known)
-                found.setdefault(number, []).append(scored)
+                found.setdefault(number, []).append(rows.scored_of(row, known))
         return found
 
     def launches(self, tokens: Collection[str]) -> dict[str, str]:

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from advisor.measure.curves import Curves
+from advisor.measure.scored import Scored
 from advisor.store.schema import JobRow, ReplayRow, TrialRow
 from advisor.store.serde import dump, load
 from advisor.store.stamp import parse_stamp
@@ -150,6 +152,10 @@ def replay_of(row: ReplayRow, curves: bytes) -> StoredReplay:
         window_end_ns=row.window_end_ns,
         curves=curves,
     )
+
+
+def scored_of(row: ReplayRow, curves: Curves) -> Scored:
+    return Scored(row.window, row.multiple, curves, load(ServerFacts, row.facts))
 
 
 def played_by_trial(found: Iterable[tuple[int, ReplayRow]]) -> dict[int, list[Played]]:

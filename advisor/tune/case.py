@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from advisor.advice.advise import Case
+from advisor.advice.background import Background, Ranges, Served
 from advisor.advice.choose import candidates, effective
 from advisor.measure.headroom import headroom
 from advisor.measure.measure import measure
@@ -49,8 +50,9 @@ def case_of(
     trials: Sequence[Trial],
     scored: Mapping[int, Sequence[Scored]],
     notes: Sequence[str] = (),
+    ranges: Ranges = (),
 ) -> Case:
-    """Everything that a decision may rest on."""
+    """Everything that a decision may rest on, and what explains it."""
     ended, baseline = over(trials), baseline_of(trials)
     confirming = [trial for trial in ended if trial.phase.is_proof]
     return Case(
@@ -70,6 +72,17 @@ def case_of(
         replays=sum(trial.replays for trial in ended),
         confirming=tuple(confirming),
         notes=tuple(notes),
+        background=Background(_served(ended, scored), ranges),
+    )
+
+
+def _served(trials: Sequence[Trial], scored: Mapping[int, Sequence[Scored]]) -> tuple[Served, ...]:
+    """Settings with every knob explicit, as those of the case."""
+    return tuple(
+        Served(setting, each.window, each.multiple, each.facts, not each.curves.stopped)
+        for trial in trials
+        for setting in [effective(trial) if trial.phase is Phase.BASELINE else trial.setting]
+        for each in scored.get(trial.number, ())
     )
 
 

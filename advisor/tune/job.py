@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from advisor.advice.advise import Case, advise, blocked
+from advisor.advice.background import Ranges
 from advisor.advice.choose import effective, finalists
 from advisor.advice.confirm import control_gain
 from advisor.measure.curves import Curves
@@ -45,6 +46,8 @@ class Conductor:
     searcher: Searcher
     runner: TrialRunner
     watch: Watch
+    #: how far the Space reaches, to be told where the best lies at its edge
+    ranges: Ranges = ()
     notes: list[str] = field(default_factory=list)
 
     async def run(self) -> Advice:
@@ -249,4 +252,5 @@ class Conductor:
 
     def _case(self) -> Case:
         job = self.ledger.job(self.job.id)
-        return case_of(job, self._trials(), self.ledger.scored(job.id), self.notes)
+        scored = self.ledger.scored(job.id)
+        return case_of(job, self._trials(), scored, self.notes, self.ranges)

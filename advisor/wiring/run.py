@@ -14,6 +14,7 @@ from advisor.terms.target import Target
 from advisor.tune.job import Conductor
 from advisor.tune.trial import TrialRunner
 from advisor.tune.watch import Watch
+from advisor.wiring.explained import ranges_of
 from advisor.wiring.foreseen import foreseen
 from advisor.wiring.prepare import Prepared
 
@@ -42,6 +43,7 @@ async def run(prepared: Prepared, job: Job, ledger: SqlLedger, watch: Watch) -> 
         searcher=prepared.searcher,
         runner=runner,
         watch=watch,
+        ranges=ranges_of(spec),
     )
     return await conductor.run()
 

@@ -15,6 +15,7 @@ from advisor.terms.job import Job, Trial, TrialResult
 from advisor.terms.outcome import TrialState
 from advisor.terms.target import Metric, parse_targets
 from advisor.tune.case import case_of, judged_again
+from advisor.wiring.explained import ranges_of
 
 
 def probe_ledger(url: str | None) -> None:
@@ -55,7 +56,8 @@ def judge_again(
     if not any(target.metric is Metric.ERRORS for target in asked):
         asked += tuple(t for t in job.targets if t.metric is Metric.ERRORS)
     job, trials = judged_again(job, ledger.trials(job_id), scored, asked)
-    return job, trials, advise(case_of(job, trials, scored, (WHAT_IF_NOTE,)))
+    notes, ranges = (WHAT_IF_NOTE,), ranges_of(job.spec)
+    return job, trials, advise(case_of(job, trials, scored, notes, ranges))
 
 
 WHAT_IF_NOTE = "Judged again from stored replays; settings that were not confirmed stay unproven"

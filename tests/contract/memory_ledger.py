@@ -148,4 +148,4 @@ class MemoryLedger:
 
 def _scored(replay: Replay) -> Scored:
     plan = replay.plan
-    return Scored(plan.window.name, plan.multiple, curves(replay.traces))
+    return Scored(plan.window.name, plan.multiple, curves(replay.traces), replay.facts)

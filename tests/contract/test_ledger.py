@@ -160,6 +160,7 @@ def test_only_replays_that_a_verdict_may_rest_on_are_scored(ledger: Ledger, job_
     for one in (*scored[0], *scored[2]):
         assert one.multiple == 1.2
         assert to_bytes(one.curves) == to_bytes(expected)
+        assert one.facts == examples.replay().facts
 
 
 def test_a_window_is_spent_once_and_a_refused_call_spends_none(

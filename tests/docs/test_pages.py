@@ -8,9 +8,13 @@ from pathlib import Path
 import pytest
 
 from advisor.advice.as_json import as_json
+from advisor.advice.background import Background, Served
+from advisor.advice.explanation_json import explanation_json
 from advisor.terms.advice import AdviceOutcome
 from advisor.terms.job import Job
 from tests.contract.examples import ENGINE, SPEC, TARGETS, advice
+from tests.unit.advice.ladders import facts
+from tests.unit.advice.test_explanation import BASE, WINNER, explained
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -122,6 +126,16 @@ def test_every_field_of_the_json_is_explained() -> None:
     assert body["targets"]
     assert body["metrics"]
     assert fields(body) - set(body["setting"]) <= told
+
+
+def test_every_field_of_the_explanation_is_explained() -> None:
+    page = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
+    told = set(re.findall(r"[`\"](\w+)[`\"]", page))
+    replays = tuple(Served(each, "w", 1.0, facts()) for each in (WINNER, BASE.setting))
+    body = explanation_json(explained(background=Background(replays)))
+    assert all(body[part] for part in ("knobs", "target_costs", "trade_off", "time_spent"))
+    settings = {name for spent in body["time_spent"] for name in spent["setting"]}
+    assert fields(body) - settings <= told
 
 
 def fields(value: object) -> set[str]:

@@ -249,6 +249,14 @@ DATABASES = (
     on_db("resume unknown", "recommend", "--resume", "7c75827d", named=("job '7c75827d'",)),
     on_db("show unknown", "show", "7c75827d", named=("job '7c75827d'",)),
     on_db("trials unknown", "trials", "7c75827d", named=("job '7c75827d'",)),
+    on_db("report unknown", "report", "7c75827d", "--out", "r.html", named=("job '7c75827d'",)),
+    Case(
+        "report over a file", ("report", "7c75827d", "--out", "small.jsonl"), ("--out", "--force")
+    ),
+    Case(
+        "report in no folder", ("report", "7c75827d", "--out", "absent/r.html"), ("absent/r.html",)
+    ),
+    Case("report without a file", ("report", "7c75827d"), ("--out",)),
     on_db(
         "what-if unknown",
         *("what-if", "7c75827d", "--target", "ttft:p90<=60ms"),

@@ -55,9 +55,11 @@ def test_the_advice_for_a_person(described: Ended, finished: Finished) -> None:
     assert shown.out in described.out
 
 
-def test_show_gives_a_program_what_recommend_gave(finished: Finished) -> None:
+def test_show_gives_a_program_what_recommend_gave_and_what_explains_it(finished: Finished) -> None:
     shown = finished.advisor.on_db("show", finished.job, "--json")
-    assert (shown.object, shown.err) == (finished.advice, "")
+    body = shown.object
+    assert body.pop("explanation")["trade_off"]["multiple"] == 1.0
+    assert (body, shown.err) == (finished.advice, "")
 
 
 def test_jobs(finished: Finished) -> None:

@@ -3,13 +3,15 @@
 import asyncio
 
 import numpy as np
+import pytest
 
 from advisor.bench.simulated import SimBench, SimServer
 from advisor.profile.window import split
 from advisor.sim import hardware
+from advisor.terms.job import ServerFacts
 from advisor.terms.profile import Plan, Window
 from advisor.terms.setting import Setting
-from advisor.terms.traces import Traces
+from advisor.terms.traces import Look, Traces
 from tests.unit.profile.builders import S, evenly
 
 PROFILE = evenly(400, S // 2)
@@ -50,3 +52,25 @@ def test_what_was_played_ahead_is_what_is_asked_for() -> None:
             alone = played(fresh, [plans[0], each])[0][1]
             for name in ("planned_ns", "end_ns", "event_ns", "event_offsets", "counted"):
                 np.testing.assert_array_equal(getattr(found[number], name), getattr(alone, name))
+
+
+@pytest.mark.parametrize(
+    ("after_ns", "answer", "told"),
+    # in mid-window; at a moment when everything has ended; without an answer
+    [(-30 * S, True, False), (600 * S, True, True), (-30 * S, False, True)],
+)
+def test_what_an_early_stop_kept_from_being_seen_is_in_no_mean(
+    after_ns: int, answer: bool, told: bool
+) -> None:
+    async def facts() -> ServerFacts:
+        bench = SimBench(PROFILE, hardware("h100-sxm"), "llama-3.1-8b", seed=1)
+        async with bench.serve(SETTING) as server:
+            before = await server.facts()
+            look = Look(after_ns, lambda _: answer)
+            await server.replay(plan(WINDOWS[0], 1.0), look=look)
+            return await server.facts(before)
+
+    found = asyncio.run(facts())
+    latencies = (found.ttft_s_sum, found.ttft_count, found.itl_s_sum, found.queue_time_s)
+    assert [each is not None for each in latencies] == [told] * 4
+    assert found.running_max is not None

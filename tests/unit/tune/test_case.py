@@ -159,3 +159,18 @@ def test_what_may_not_be_advised_is_not_to_be_beaten() -> None:
 def test_where_nothing_carried_anything_nothing_is_to_be_beaten() -> None:
     assert to_beat([], SPEC) is None
     assert to_beat([examples.baseline(measurement(MISSED))], SPEC) is None
+
+
+def test_what_explains_a_case_has_every_scored_replay_with_its_setting(world: World) -> None:
+    job, scored = world.ledger.job(world.job.id), world.ledger.scored(world.job.id)
+    ranges = ((SEQS, (8, 16)),)
+    background = case_of(job, world.trials, scored, ranges=ranges).background
+    assert background.ranges == ranges
+    assert len(background.served) == sum(map(len, scored.values()))
+    # the baseline runs with a value that it does not name, in the search and in the confirmation
+    current = baseline_of(world.trials)
+    assert current is not None
+    windows = [each.window for each in background.of(current.setting, 1.0)]
+    assert len(windows) == len(set(windows)) >= 6
+    stopped = [one for replays in scored.values() for one in replays if one.curves.stopped]
+    assert len([each for each in background.served if not each.whole]) == len(stopped) > 0
