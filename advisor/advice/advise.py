@@ -42,6 +42,8 @@ class Case:
     noise: tuple[Noise, ...] = ()
     #: what else a reader must know, e.g. why the search ended
     notes: tuple[str, ...] = ()
+    #: of all launches; None where the engine has no GPUs
+    gpu_hours: float | None = None
 
     @property
     def baseline(self) -> Trial | None:
@@ -287,4 +289,5 @@ def _advice(
         confidence=spec.confidence,
         engine=case.job.engine,
         profile_sha256=spec.profile_sha256,
+        gpu_hours=case.gpu_hours,
     )

@@ -11,6 +11,7 @@ from advisor.terms.job import Job, JobSpec, Phase, Trial
 from advisor.terms.outcome import TrialState
 from advisor.terms.target import Target
 from advisor.tune.attempts import over
+from advisor.tune.budget import gpu_hours
 from advisor.tune.confirmation import baseline_held_out, baseline_noise, pooled_rounds
 from advisor.tune.ports import Scored
 
@@ -69,6 +70,7 @@ def case_of(
         confirm_launches=len(confirming),
         replays=sum(trial.replays for trial in ended),
         notes=tuple(notes),
+        gpu_hours=gpu_hours(trials, job.spec, job.engine.gpus),
     )
 
 
