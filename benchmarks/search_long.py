@@ -74,6 +74,9 @@ class Untiring:
         self.asks_s.append(time.perf_counter() - began_s)
         return proposal or self._other()
 
+    def resume(self, proposal: Proposal) -> None:
+        self.sampler.resume(proposal)
+
     def tell(self, proposal: Proposal, result: TrialResult) -> None:
         self._tried.add(proposal.setting.key)
         began_s = time.perf_counter()

@@ -102,7 +102,7 @@ the server serves: its trial is measured, and what was wrong shows in what was m
 Memory is held on a GPU that a file stands for, named by the environment variable
 `ADVISOR_FAKE_DEVICE`; without one there is nothing that could stay taken. An empty file is a free
 GPU: `: > gpu.jsonl; export ADVISOR_FAKE_DEVICE=$PWD/gpu.jsonl`. Servers write into it what they
-hold; empty it again after `not_released`.
+hold; empty it again after `not_released`. Several files with colons between them are GPUs 0, 1, …
 """
 
 

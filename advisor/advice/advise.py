@@ -287,4 +287,5 @@ def _advice(
         confidence=spec.confidence,
         engine=case.job.engine,
         profile_sha256=spec.profile_sha256,
+        gpu_hours=case.gpu_hours,
     )

@@ -26,6 +26,7 @@ def as_json(job: Job, advice: Advice) -> dict[str, Any]:
         "diff": list(advice.diff),
         "launches": {"search": advice.search_launches, "confirm": advice.confirm_launches},
         "replays": advice.replays,
+        "gpu_hours": advice.gpu_hours,
         "engine": {
             "kind": advice.engine.kind,
             "version": advice.engine.version,

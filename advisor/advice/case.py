@@ -28,6 +28,8 @@ class Case:
     noise: tuple[Noise, ...] = ()
     #: what else a reader must know, e.g. why the search ended
     notes: tuple[str, ...] = ()
+    #: of all launches; None where the engine has no GPUs
+    gpu_hours: float | None = None
     #: what explains the figures; no outcome rests on it
     background: Background = field(default_factory=Background)
     #: the launches behind the rounds, in order

@@ -11,7 +11,7 @@ from advisor.engine.docker import DockerEngine
 from advisor.engine.engine import Engine
 from advisor.engine.leftovers import end_leftovers
 from advisor.engine.vllm import VllmEngine
-from advisor.terms.errors import EngineError
+from advisor.terms.errors import EngineError, InputError
 from advisor.terms.job import JobSpec
 
 #: `sim` has no engine: nothing is served
@@ -38,13 +38,27 @@ def end_all_leftovers() -> tuple[dict[str, str], list[str]]:
     return ended | {f"container {id_[:12]}": token for id_, token in removed.items()}, []
 
 
-def engine_of(spec: JobSpec, log_dir: Path) -> Engine:
-    """Of any kind but `sim`. Raises InputError for a command, image, address or GPU that cannot
-    be used."""
+def engines_of(spec: JobSpec, log_dir: Path) -> list[Engine]:
+    """One for each set of GPUs, of any kind but `sim`.
+
+    Raises InputError for a command, image, address or GPU that cannot be used, and for a GPU that
+    goes by two names.
+    """
     if spec.engine == "attach":
-        return AttachEngine(spec.vllm_command, spec.model, log_dir=log_dir)
-    devices = find_devices(spec.gpus, os.environ)
+        return [AttachEngine(spec.vllm_command, spec.model, log_dir=log_dir)]
+    engines = [_engine_of(spec, gpus, log_dir) for gpus in spec.gpu_sets]
+    named = [word for gpus in spec.gpu_sets if gpus is not None for word in gpus.split(",")]
+    names = {name for engine in engines for name in engine.devices.names()}
+    if len(names) < len(named):
+        raise InputError(
+            f"gpu sets {spec.gpus!r}: an index and a UUID in it name one GPU; expected each once"
+        )
+    return engines
+
+
+def _engine_of(spec: JobSpec, gpus: str | None, log_dir: Path) -> Engine:
+    devices = find_devices(gpus, os.environ)
     if spec.engine == "docker":
-        return DockerEngine(spec.vllm_command, log_dir=log_dir, gpus=spec.gpus, devices=devices)
-    visible = {} if spec.gpus is None else {"CUDA_VISIBLE_DEVICES": spec.gpus}
+        return DockerEngine(spec.vllm_command, log_dir=log_dir, gpus=gpus, devices=devices)
+    visible = {} if gpus is None else {"CUDA_VISIBLE_DEVICES": gpus}
     return VllmEngine(spec.vllm_command, log_dir=log_dir, extra_env=visible, devices=devices)

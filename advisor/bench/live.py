@@ -63,7 +63,8 @@ class LiveBench:
         # the stand-in names itself in its version, whatever command started it
         simulated = version.startswith("vllm-sim ")
         hardware = f"simulated by {version}" if simulated else await self.engine.hardware()
-        return EngineInfo(self.engine.kind, version, hardware, self.model, simulated)
+        gpus = len(self.engine.devices.names()) or None
+        return EngineInfo(self.engine.kind, version, hardware, self.model, simulated, gpus)
 
     def hold(self, what: str) -> AbstractContextManager[None]:
         return self.engine.hold(what)

@@ -23,7 +23,9 @@ class StderrWatch:
         self._baseline = baseline
         self._planned = 0
         self._closed_here = 0
-        self._doing = ""
+        #: number -> what it is called, of the trials that run
+        self._running: dict[int, str] = {}
+        self._opened_last: int | None = None
 
     def job_opened(self, job: Job, planned_launches: int) -> None:
         self._planned = planned_launches
@@ -36,15 +38,18 @@ class StderrWatch:
     def trial_opened(self, number: int, phase: Phase, setting: Setting) -> None:
         known = self._baseline is not None and phase is not Phase.BASELINE
         changed = ", ".join(diff(setting, self._baseline)) if known and self._baseline else ""
-        self._doing = f"trial {number} {phase}"
-        self._line(f"{self._doing}: {changed or 'current setting'}")
+        self._running[number] = f"trial {number} {phase}"
+        self._opened_last = number
+        self._line(f"{self._running[number]}: {changed or 'current setting'}")
 
     def replaying(self, window: str, multiple: float) -> None:
         if self._status:
-            self._status.update(f"{self._doing}: window {window} at {multiple:g}x{self._clock()}")
+            doing = ", ".join(self._running.values())
+            self._status.update(f"{doing}: window {window} at {multiple:g}x{self._clock()}")
 
     def trial_closed(self, trial: Trial) -> None:
         self._closed_here += 1
+        self._running.pop(trial.number, None)
         if trial.phase is Phase.BASELINE:
             self._baseline = effective(trial)
         result = trial.result
@@ -60,7 +65,10 @@ class StderrWatch:
             found = ", ".join(f"{w} at {m:g}x" for w, m in zip(words, multiples, strict=True))
         if result.failure is None and result.note:
             found = f"{found}: {result.note}"
-        self._line(f"  {found}{self._clock()}")
+        # lines of others may stand between this one and the one that says what it is of
+        alone = not self._running and trial.number == self._opened_last
+        name = "" if alone else f"trial {trial.number}: "
+        self._line(f"  {name}{found}{self._clock()}")
 
     def note(self, text: str) -> None:
         self._line(text)

@@ -146,8 +146,16 @@ def recommend(
         str | None,
         typer.Option(
             metavar="GPUS",
-            help="GPUs that a server may use, e.g. 0 or 0,1: one set; only for --engine vllm "
-            "or docker.",
+            help="GPUs that a server may use, e.g. 0 or 0,1. Several sets, e.g. '0;1' or "
+            "'0,1;2,3': the search runs on them side by side. Only for --engine vllm or docker.",
+        ),
+    ] = None,
+    gpu_hours: Annotated[
+        float | None,
+        typer.Option(
+            metavar="X",
+            help="Start no search launch after this many GPU-hours of launches; only for --engine "
+            "vllm or docker.",
         ),
     ] = None,
     api: Annotated[
@@ -201,6 +209,7 @@ def recommend(
         accept_precision_change=accept_precision_change,
         seed=seed,
         gpu_sets=gpu_sets,
+        gpu_hours=gpu_hours,
         api=api,
         gpu_price=gpu_price,
         control_arm=control_arm,

@@ -21,6 +21,7 @@ from advisor.terms.job import Job
 from advisor.tune.case import baseline_of
 from advisor.wiring.asked import Asked
 from advisor.wiring.explained import explained
+from advisor.wiring.gpus import check_gpu_hours
 from advisor.wiring.prepare import Prepared, prepare
 from advisor.wiring.rehearsed import rehearsed
 from advisor.wiring.run import run
@@ -33,8 +34,9 @@ def begin(asked: Asked, db: str | None, as_json_: bool, report: str | None) -> i
     check_report(report)
     prepared = prepare(spec_of(asked))
     probe_ledger(db)
-    with prepared.bench.hold(f"a job for {prepared.spec.model}"):
+    with prepared.hold(f"a job for {prepared.spec.model}"):
         about = asyncio.run(prepared.bench.about())
+        check_gpu_hours(prepared.spec, about)
         with Console(stderr=True).status("rehearsing the profile in the simulator"):
             prepared = rehearsed(prepared, about)
         with open_ledger(db) as ledger:
@@ -51,7 +53,7 @@ def go_on(job_id: str, db: str | None, as_json_: bool, report: str | None) -> in
             _print(job, stored, ledger, as_json_, report)
             return stored.outcome.exit_code
         prepared = prepare(job.spec)
-        with prepared.bench.hold(f"job {job_id}"):
+        with prepared.hold(f"job {job_id}"):
             ledger.claim(job_id)
             return _run(prepared, job, ledger, db, as_json_, report)
 

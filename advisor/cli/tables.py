@@ -109,9 +109,10 @@ def print_advice(console: Console, job: Job, advice: Advice) -> None:
         console.print(f"\n  {escape(argv)}\n", highlight=False, soft_wrap=True)
     for reason in advice.reasons:
         console.print(f"- {escape(reason)}", highlight=False, soft_wrap=True)
+    hours = "" if advice.gpu_hours is None else f", {advice.gpu_hours:.3g} GPU-hours"
     console.print(
         f"{advice.search_launches} search launches, {advice.confirm_launches} confirming ones, "
-        f"{advice.replays} replays; all numbers are {label} on {advice.engine.hardware}",
+        f"{advice.replays} replays{hours}; all numbers are {label} on {advice.engine.hardware}",
         highlight=False,
     )
 

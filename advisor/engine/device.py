@@ -4,6 +4,7 @@ Where there is no NVIDIA GPU, or its driver does not tell, a value is None, neve
 """
 
 import json
+import os
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -18,7 +19,8 @@ from advisor.terms.errors import InputError
 
 T = TypeVar("T")
 
-#: Names a file that stands for the devices, see FileDevices: for tests without a GPU.
+#: Names files that stand for the devices, see FileDevices, parted as folders in PATH are: for
+#: tests without a GPU.
 FAKE_DEVICE_VARIABLE = "ADVISOR_FAKE_DEVICE"
 
 #: A start time is boot time plus ticks, and the boot time is known to the second only.
@@ -73,20 +75,22 @@ class NoDevices:
 
 @dataclass(frozen=True, slots=True)
 class FileDevices:
-    """A file stands for one device: each line tells of memory, and which process holds it.
+    """Each file stands for one device: each line tells of memory, and which process holds it.
 
     `{"pid": P, "started_s": T, "bytes": N}` counts as long as that process lives, as it would on
     a GPU; with a pid of null it counts for ever.
     """
 
     path: Path
+    more: tuple[Path, ...] = ()
 
     def names(self) -> tuple[str, ...]:
-        return (str(self.path),)
+        return tuple(str(path) for path in (self.path, *self.more))
 
     def read(self) -> Reading:
         try:
-            lines = [json.loads(line) for line in self.path.read_bytes().splitlines()]
+            texts = [path.read_bytes() for path in (self.path, *self.more)]
+            lines = [json.loads(line) for text in texts for line in text.splitlines()]
             return Reading(memory_used_bytes=sum(int(x["bytes"]) for x in lines if _holds(x)))
         except (OSError, ValueError, KeyError, TypeError):
             return Reading()
@@ -147,7 +151,7 @@ def find_devices(gpus: str | None, environ: Mapping[str, str]) -> Devices:
     locked instead of what the server does use.
     """
     if fake := environ.get(FAKE_DEVICE_VARIABLE):
-        return _one_file(Path(fake), gpus)
+        return _files([Path(path) for path in fake.split(os.pathsep)], gpus)
     try:
         pynvml.nvmlInit()
         found = _all_devices()
@@ -158,12 +162,16 @@ def find_devices(gpus: str | None, environ: Mapping[str, str]) -> Devices:
     return NvmlDevices(dict(_chosen(found, word) for word in gpus.split(",")))
 
 
-def _one_file(path: Path, gpus: str | None) -> Devices:
-    if gpus not in (None, "0"):
+def _files(paths: list[Path], gpus: str | None) -> Devices:
+    known = {str(number): path for number, path in enumerate(paths)}
+    words = list(known) if gpus is None else gpus.split(",")
+    if not known.keys() >= set(words):
         raise InputError(
-            f"gpu sets {gpus!r}: {path} stands for one GPU; expected 0, or leave it out"
+            f"gpu sets {gpus!r}: files stand for GPUs; expected {', '.join(known)}, or leave "
+            "it out"
         )
-    return FileDevices(path)
+    first, *more = (known[word] for word in words)
+    return FileDevices(first, tuple(more))
 
 
 def _all_devices() -> list[tuple[str, Any]]:

@@ -3,8 +3,8 @@
 import gc
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 #: Often enough for a p99 within seconds, rare enough to cost nothing (200 wake-ups a second).
 BEAT_NS = 5_000_000
@@ -43,12 +43,50 @@ def _take_precedence() -> bool:
 _KEPT = os.SCHED_RESET_ON_FORK if sys.platform == "linux" else 0
 
 
+class _WhileNeeded:
+    """A setting of the whole interpreter, made by the first who needs it and taken back after the
+    last: replays against several servers overlap, and end in any order. Of one thread."""
+
+    def __init__(self, made: Callable[[], AbstractContextManager[None]]) -> None:
+        self._made = made
+        self._needed_by = 0
+        self._undo = ExitStack()
+
+    @contextmanager
+    def needed(self) -> Iterator[None]:
+        if self._needed_by == 0:
+            self._undo.enter_context(self._made())
+        self._needed_by += 1
+        try:
+            yield
+        finally:
+            self._needed_by -= 1
+            if self._needed_by == 0:
+                self._undo.close()
+
+
 @contextmanager
 def collector_paused() -> Iterator[None]:
     """No garbage collection inside: a full pass stops the loop for tens of milliseconds.
 
     Free of cost where it is paused already, as for many short replays in succession.
     """
+    with _NO_COLLECTOR.needed():
+        yield
+
+
+@contextmanager
+def quick_switches() -> Iterator[None]:
+    """Inside, a thread that wants the interpreter has it after a fifth of a millisecond.
+
+    The default of 5 ms is how late a send could be while another thread works.
+    """
+    with _QUICK_SWITCHES.needed():
+        yield
+
+
+@contextmanager
+def _no_collector() -> Iterator[None]:
     if not gc.isenabled():
         yield
         return
@@ -63,14 +101,13 @@ def collector_paused() -> Iterator[None]:
 
 
 @contextmanager
-def quick_switches() -> Iterator[None]:
-    """Inside, a thread that wants the interpreter has it after a fifth of a millisecond.
-
-    The default of 5 ms is how late a send could be while another thread works.
-    """
+def _short_switches() -> Iterator[None]:
     usual_s = sys.getswitchinterval()
     sys.setswitchinterval(_SWITCH_S)
     try:
         yield
     finally:
         sys.setswitchinterval(usual_s)
+
+
+_NO_COLLECTOR, _QUICK_SWITCHES = _WhileNeeded(_no_collector), _WhileNeeded(_short_switches)

@@ -133,6 +133,11 @@ class OptunaSearcher:
         self._asked[key] = setting
         return Proposal(setting, origin + (", retry" if self._failures[key] else ""))
 
+    def resume(self, proposal: Proposal) -> None:
+        """One that an earlier process asked for is launched again: it is running, as if it had
+        just been asked for."""
+        self._asked[proposal.setting.key] = proposal.setting
+
     @property
     def why_ended(self) -> str:
         """For a person: why `ask` gave None."""

@@ -16,7 +16,7 @@ from advisor import __version__
 from advisor.sim import EngineConfig, hardware, resolve
 from advisor.standin.api import Serving, create_app
 from advisor.standin.arguments import Arguments, parse_arguments, parser
-from advisor.standin.device import VARIABLE, leave_taken, take
+from advisor.standin.device import leave_taken, take, visible
 from advisor.standin.faults import Fault
 from advisor.standin.live import LiveEngine
 from advisor.standin.misbehave import Conduct, start_child_in_own_session
@@ -70,8 +70,8 @@ def _serve(words: Sequence[str]) -> int:
     refused = _start_badly(arguments)
     if refused is not None:
         return refused
-    if (path := os.environ.get(VARIABLE)) is not None:
-        _take_memory(Path(path), config, arguments)
+    for device in visible(os.environ):
+        _take_memory(device, config, arguments)
     try:
         listener = _listen(arguments.host, arguments.port)
     except OSError as exc:

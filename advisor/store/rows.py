@@ -111,6 +111,7 @@ def trial_of(row: TrialRow, replays: int) -> Trial:
         replays=replays,
         elapsed_s=_elapsed_s(row),
         token=row.token,
+        ended_s=None if row.closed_at is None else parse_stamp(row.closed_at).timestamp(),
     )
 
 

@@ -72,3 +72,5 @@ class Advice:
     confidence: float
     engine: EngineInfo
     profile_sha256: str
+    #: of all launches, interrupted ones too; None where the engine has no GPUs
+    gpu_hours: float | None = None

@@ -19,6 +19,8 @@ class Phase(StrEnum):
     BASELINE = "baseline"
     SEARCH = "search"
     CONFIRM = "confirm"
+    #: the baseline once more, while every other GPU set carries the same load
+    NEIGHBOURS = "neighbours"
     #: the baseline once more beside a confirmation, to hold it against itself
     CONTROL = "control"
 
@@ -57,6 +59,8 @@ class EngineInfo:
     model: str
     #: True for the simulator and for the stand-in
     simulated: bool
+    #: that one launch has; None where there is none
+    gpus: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +87,7 @@ class JobSpec:
     targets: tuple[Target, ...]
     accept_precision_change: bool
     seed: int
-    #: what the server may see, as CUDA_VISIBLE_DEVICES takes it; None: whatever is there
+    #: sets of GPUs parted by `;`, each as CUDA_VISIBLE_DEVICES takes it; None: whatever is there
     gpus: str | None = None
     api: Api = Api.COMPLETIONS
     #: multiples of `load` at which headroom is looked for, ascending
@@ -98,6 +102,13 @@ class JobSpec:
     control_arm: bool = False
     #: money for one GPU for an hour; None: cost is told in GPU-hours alone
     gpu_price: float | None = None
+    #: most GPU-hours of the search, the baseline's included; None: no limit
+    gpu_hours: float | None = None
+
+    @property
+    def gpu_sets(self) -> tuple[str | None, ...]:
+        """What each of the servers that may run side by side sees."""
+        return (None,) if self.gpus is None else tuple(self.gpus.split(";"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +232,9 @@ class Trial:
     elapsed_s: float | None = None
     #: of the launch's processes; None where there are none
     token: str | None = None
+    #: seconds since some moment; their order is that in which the searcher heard of the trials.
+    #: None while it runs. When it was is no part of what it is
+    ended_s: float | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

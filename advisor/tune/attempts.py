@@ -1,8 +1,9 @@
 """Launches of one thing, tried again when what went wrong says nothing about the setting."""
 
+import math
 from collections.abc import Sequence
 
-from advisor.terms.job import Trial
+from advisor.terms.job import Phase, Trial
 from advisor.terms.outcome import TrialState
 
 #: A trial in any other state is launched again.
@@ -12,6 +13,25 @@ ENDED = (TrialState.MEASURED, TrialState.INFEASIBLE, TrialState.FAILED)
 def over(trials: Sequence[Trial]) -> list[Trial]:
     """Without the interrupted ones: those are launched again."""
     return [trial for trial in trials if trial.result.state in ENDED]
+
+
+def in_order_of_end(trials: Sequence[Trial]) -> list[Trial]:
+    """Which is not that of their numbers where several ran side by side; last those that run."""
+    return sorted(trials, key=_ended_s)
+
+
+def _ended_s(trial: Trial) -> float:
+    if trial.result.state is TrialState.RUNNING:
+        return math.inf
+    # without times, in the order they are in
+    return -math.inf if trial.ended_s is None else trial.ended_s
+
+
+def cut_off(trials: Sequence[Trial]) -> list[Trial]:
+    """The search's launches that were interrupted and not launched again since, in order."""
+    last = {trial.setting.key: trial for trial in trials if trial.phase is Phase.SEARCH}
+    interrupted = [t for t in last.values() if t.result.state is TrialState.INTERRUPTED]
+    return sorted(interrupted, key=lambda trial: trial.number)
 
 
 def is_settled(attempts: Sequence[Trial]) -> bool:

@@ -12,6 +12,7 @@ from advisor.terms.job import Job, JobSpec, Phase, Trial
 from advisor.terms.outcome import TrialState
 from advisor.terms.target import Target
 from advisor.tune.attempts import over
+from advisor.tune.budget import gpu_hours
 from advisor.tune.confirmation import baseline_held_out, baseline_noise, pooled_rounds
 from advisor.tune.ports import Scored
 
@@ -72,6 +73,7 @@ def case_of(
         replays=sum(trial.replays for trial in ended),
         confirming=tuple(confirming),
         notes=tuple(notes),
+        gpu_hours=gpu_hours(trials, job.spec, job.engine.gpus),
         background=Background(_served(ended, scored), ranges),
     )
 

@@ -2,7 +2,8 @@
 
 Baseline first; then ask, launch, replay, judge, write down, tell; then the finalists and the
 baseline again, interleaved, on fresh launches and on load that the search never saw, and at the
-end of each round the finalist under the longest requests; then advice.
+end of each round the finalist under the longest requests; then advice. With several GPU sets the
+search alone runs on all of them side by side.
 The ledger is written before the searcher is told and before anything else is launched, so a job
 that is killed anywhere goes on where it was.
 """
@@ -11,6 +12,7 @@ import asyncio
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 from advisor.advice.advise import Case, advise, blocked
 from advisor.advice.background import Ranges
@@ -25,10 +27,12 @@ from advisor.terms.profile import Windows
 from advisor.terms.reasons import Effect
 from advisor.terms.setting import Setting
 from advisor.terms.target import Target, Verdict
-from advisor.tune.attempts import is_settled, over
+from advisor.tune.attempts import cut_off, in_order_of_end, is_settled, over
 from advisor.tune.budget import MOST_FAILURES_IN_A_ROW, Budget, failures_in_a_row
 from advisor.tune.case import baseline_of, case_of, searched, to_beat
 from advisor.tune.confirmation import Step, finalist_of, steps_of
+from advisor.tune.lanes import Lanes
+from advisor.tune.neighbours import among_neighbours, is_due, why_alone
 from advisor.tune.ports import Ledger, Searcher
 from advisor.tune.resolve import resolve_targets
 from advisor.tune.trial import Keep, TrialRunner
@@ -44,18 +48,21 @@ class Conductor:
     windows: Windows
     ledger: Ledger
     searcher: Searcher
+    #: on the first GPU set, or the only one: all that is proven is measured here, nothing beside
     runner: TrialRunner
     watch: Watch
     #: how far the Space reaches, to be told where the best lies at its edge
     ranges: Ranges = ()
     notes: list[str] = field(default_factory=list)
+    #: on each further set, for the search
+    beside: Sequence[TrialRunner] = ()
 
     async def run(self) -> Advice:
         """To the end of the job, from wherever the ledger says it stands."""
         try:
             self._recall()
             await self._measure_baseline()
-            await self._search()
+            await self._search(await self._undisturbed())
             await self._simplify()
             await self._confirm()
             self._refuse_when_failing()
@@ -67,30 +74,67 @@ class Conductor:
         return advice
 
     async def _measure_baseline(self) -> None:
-        budget = Budget(self.job.spec)
-        while budget.why_stop(self._trials()) is None:
+        while self._budget.why_stop(self._trials()) is None:
             attempts = [t for t in over(self._trials()) if t.phase is Phase.BASELINE]
             if is_settled(attempts):
                 break
             origin = "baseline, retry" if attempts else "baseline"
-            await self._search_trial(Phase.BASELINE, Proposal(self.baseline, origin))
+            proposal = Proposal(self.baseline, origin)
+            await self._search_trial(Phase.BASELINE, proposal, self.runner)
         self._refuse_unresolved()
 
-    async def _search(self) -> None:
-        budget = Budget(self.job.spec)
-        while (why := budget.why_stop(self._trials())) is None:
+    async def _undisturbed(self) -> Sequence[TrialRunner]:
+        """Where the search runs: on every set, unless they are seen to disturb each other."""
+        sets = (self.runner, *self.beside)
+        if not self.beside:
+            return sets
+        while is_due(self._trials(), self._budget):
             self._refuse_when_failing()
-            proposal = self.searcher.ask()
-            if proposal is None:
-                why = f"The search ended because {self.searcher.why_ended}"
-                break
-            await self._search_trial(Phase.SEARCH, proposal)
+            await self._measure_among_neighbours(sets)
+        job, scored = self.ledger.job(self.job.id), self.ledger.scored(self.job.id)
+        why = why_alone(self._trials(), scored, job.targets, job.spec)
+        if why is None:
+            return sets
+        self.watch.note(why)
         self.notes.append(why)
+        return sets[:1]
+
+    async def _measure_among_neighbours(self, sets: Sequence[TrialRunner]) -> None:
+        baseline = baseline_of(self._trials())
+        assert baseline is not None  # it is due after the baseline was measured
+        proposal = Proposal(baseline.setting, "beside loaded neighbours")
+        number = self._open(Phase.NEIGHBOURS, proposal)
+        targets = self.ledger.job(self.job.id).targets
+        run = among_neighbours(sets, proposal.setting, targets, self._keep(number))
+        await self._to_its_end(number, run)
+
+    async def _search(self, sets: Sequence[TrialRunner]) -> None:
+        async with Lanes(sets) as lanes:
+            while isinstance(found := self._next(), Proposal) or lanes.are_busy:
+                if isinstance(found, Proposal):
+                    await lanes.start(partial(self._search_trial, Phase.SEARCH, found))
+                    await lanes.one_is_free()
+                else:
+                    await lanes.one_ends()  # which may teach what else is worth a launch
+        self.notes.append(found)
+
+    def _next(self) -> Proposal | str:
+        """What to launch next, first what was cut off by the end of a process; else why not."""
+        why = self._budget.why_stop(self._trials())
+        if why is not None:
+            return why
+        self._refuse_when_failing()
+        left = cut_off(self._trials())
+        if not left:
+            return self.searcher.ask() or f"The search ended because {self.searcher.why_ended}"
+        again = Proposal(left[0].setting, left[0].origin)
+        self.searcher.resume(again)
+        return again
 
     async def _simplify(self) -> None:
         """Take back each change of the best setting that does not pay, while launches are left."""
-        budget, baseline = Budget(self.job.spec), baseline_of(self._trials())
-        while baseline is not None and budget.why_stop(self._trials()) is None:
+        baseline = baseline_of(self._trials())
+        while baseline is not None and self._budget.why_stop(self._trials()) is None:
             self._refuse_when_failing()
             leaders = finalists(searched(self._trials()), self.job.spec, baseline)
             if not leaders:
@@ -98,12 +142,13 @@ class Conductor:
             proposal = self.searcher.simpler(leaders[0].setting, baseline.setting)
             if proposal is None:
                 return
-            await self._search_trial(Phase.SEARCH, proposal)
+            await self._search_trial(Phase.SEARCH, proposal, self.runner)
 
     def _recall(self) -> None:
-        """After a restart: the searcher hears again what the ledger already knows."""
-        for trial in over(self._trials()):
-            if not trial.phase.is_proof:
+        """After a restart: the searcher hears again what the ledger already knows, in the order
+        in which it heard it."""
+        for trial in in_order_of_end(over(self._trials())):
+            if trial.phase in (Phase.BASELINE, Phase.SEARCH):
                 self._tell(trial)
 
     def _tell(self, trial: Trial) -> None:
@@ -155,10 +200,10 @@ class Conductor:
         )
         await self._to_its_end(number, run)
 
-    async def _search_trial(self, phase: Phase, proposal: Proposal) -> None:
+    async def _search_trial(self, phase: Phase, proposal: Proposal, runner: TrialRunner) -> None:
         number = self._open(phase, proposal)
         targets = self.ledger.job(self.job.id).targets
-        run = self.runner.search(
+        run = runner.search(
             proposal.setting,
             targets,
             self._keep(number),
@@ -238,12 +283,16 @@ class Conductor:
 
     def _refuse_when_failing(self) -> None:
         if failures_in_a_row(self._trials()) >= MOST_FAILURES_IN_A_ROW:
-            last = self._trials()[-1].result
+            last = in_order_of_end(over(self._trials()))[-1].result
             why = last.failure.message if last.failure else last.note
             raise Blocked(f"{MOST_FAILURES_IN_A_ROW} launches in a row failed, the last: {why}")
 
     def _trials(self) -> list[Trial]:
         return self.ledger.trials(self.job.id)
+
+    @property
+    def _budget(self) -> Budget:
+        return Budget(self.job.spec, self.job.engine.gpus)
 
     def _baseline_could_be_proven(self) -> bool:
         baseline = baseline_of(self._trials())

@@ -96,7 +96,13 @@ class Searcher(Protocol):
         ...
 
     def ask(self) -> Proposal | None:
-        """The next setting, never one already told; None when there is none worth a launch."""
+        """The next setting, never one already told or still running; None when there is none
+        worth a launch, as far as is known while others run."""
+        ...
+
+    def resume(self, proposal: Proposal) -> None:
+        """One that an earlier process asked for is launched again: it is running, as if it had
+        just been asked for."""
         ...
 
     def simpler(self, setting: Setting, baseline: Setting) -> Proposal | None:

@@ -1,7 +1,9 @@
 """One trial: one launch of one setting, its replays, one outcome."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import cycle
 
 from advisor.bench.headroom import bracket
 from advisor.bench.play import Assess, Player, salt
@@ -17,6 +19,7 @@ from advisor.terms.outcome import StopReason, TrialState
 from advisor.terms.profile import Plan, Window, Windows
 from advisor.terms.setting import Setting
 from advisor.terms.target import Target
+from advisor.tune.lanes import Lanes
 from advisor.tune.ports import Bench, Mark, Server
 from advisor.tune.watch import Watch
 
@@ -31,8 +34,15 @@ class Keep:
     replay: Callable[[Replay], None]
 
 
+#: Waits for whoever else takes part.
+Meet = Callable[[], Awaitable[object]]
+
 #: Makes relative targets absolute, given the baseline's replays at the job's load.
 Resolve = Callable[[Sequence[Curves]], tuple[Target, ...]]
+
+
+def _unmarked(token: str) -> None:
+    """Nobody keeps it; the processes carry it all the same."""
 
 
 class VoidReplay(Exception):
@@ -157,6 +167,45 @@ class TrialRunner:
                 found.notes.append(f"all at once, {found.soak.trouble}")
 
         return await self._launch(setting, keep.token, deed)
+
+    async def at_load(
+        self, setting: Setting, targets: Sequence[Target], keep: Keep, meet: Meet
+    ) -> TrialResult:
+        """All search windows at the job's load, whole, on a launch of its own that is given load
+        once `meet` is over."""
+        windows, load = self.windows.search, self.spec.load
+
+        async def deed(server: Server, found: _Found) -> None:
+            await meet()
+            player = self._player(server, targets, keep.replay)
+            pool = await self._pool(player, setting, windows, load)
+            found.measurements.append(self._measure(pool, targets, load, len(windows)))
+
+        return await self._launch(setting, keep.token, deed)
+
+    async def accompany(self, setting: Setting, meet: Meet, leave: Meet) -> TrialResult:
+        """The same load, over and over until `leave` is over, for others to be measured beside;
+        nothing of it is kept."""
+
+        async def load(server: Server) -> None:
+            for played, window in enumerate(cycle(self.windows.search)):
+                # no prompt comes twice, or later turns would find it in the prefix cache
+                mark = salt(self.spec.seed, setting.key, window.name, self.spec.load, played)
+                await server.replay(Plan(window, self.spec.load, mark, self.windows.gap_ns))
+                # where replays take no time, nobody else would get on
+                await asyncio.sleep(0)
+
+        async def wait(_: Server) -> None:
+            await leave()
+
+        async def deed(server: Server, _: _Found) -> None:
+            await meet()
+            async with Lanes((server, server)) as lanes:
+                await lanes.start(load)
+                await lanes.start(wait)
+                await lanes.one_ends()
+
+        return await self._launch(setting, _unmarked, deed)
 
     async def _launch(
         self, setting: Setting, mark: Mark, deed: Callable[[Server, _Found], Awaitable[None]]

@@ -37,6 +37,7 @@ class Asked:
     accept_precision_change: bool = False
     seed: int = 0
     gpu_sets: str | None = None
+    gpu_hours: float | None = None
     #: None: completions
     api: str | None = None
     gpu_price: float | None = None

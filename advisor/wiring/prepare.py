@@ -1,12 +1,13 @@
 """From a job's definition to one that was checked and could start."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from advisor.advice.choose import is_eligible, score
-from advisor.bench.engines import engine_of
+from advisor.bench.engines import engines_of
 from advisor.bench.live import LiveBench
 from advisor.bench.simulated import SimBench
 from advisor.profile.load import load_profile
@@ -41,6 +42,24 @@ class Prepared:
     bench: Bench
     split: SplitPlan
     searcher: OptunaSearcher
+    #: of each further set of GPUs
+    beside: tuple[Bench, ...] = ()
+
+    @property
+    def benches(self) -> tuple[Bench, ...]:
+        """One for each set of GPUs."""
+        return (self.bench, *self.beside)
+
+    @contextmanager
+    def hold(self, what: str) -> Iterator[None]:
+        """Keep all that is measured on for this process alone, all sets or none.
+
+        Raises Blocked and InputError as `Bench.hold`.
+        """
+        with ExitStack() as held:
+            for bench in self.benches:
+                held.enter_context(bench.hold(what))
+            yield
 
     @property
     def most_launches(self) -> int:
@@ -61,7 +80,7 @@ def prepare(spec: JobSpec) -> Prepared:
     fixed = parse_flags(spec.baseline)
     space = parse_space(spec.space)
     baseline = Setting.of(spec.model, fixed, knobs=tuple(space.searched()))
-    bench = _bench(spec, profile, fixed, space)
+    bench, *beside = _benches(spec, profile, fixed, space)
     _check_fit(spec, profile, fixed.get("max_model_len"))
     if spec.engine == "sim":
         _check_baseline(baseline, simulated_hardware(spec.hardware))
@@ -80,7 +99,7 @@ def prepare(spec: JobSpec) -> Prepared:
         may_be_advised=lambda s: is_eligible(s, baseline, spec.accept_precision_change),
     )
     settled = replace(spec, targets=split.targets)
-    return Prepared(settled, profile, space, baseline, bench, split, searcher)
+    return Prepared(settled, profile, space, baseline, bench, split, searcher, tuple(beside))
 
 
 def _score_of(spec: JobSpec, baseline: Setting) -> Score:
@@ -101,16 +120,20 @@ def _replay_s(split: SplitPlan, spec: JobSpec) -> float:
     return window_s * spec.windows * math.log2(1 + len(spec.multiples))
 
 
-def _bench(spec: JobSpec, profile: Profile, fixed: Mapping[str, FlagValue], space: Space) -> Bench:
+def _benches(
+    spec: JobSpec, profile: Profile, fixed: Mapping[str, FlagValue], space: Space
+) -> list[Bench]:
     if spec.engine == "sim":
         # an unknown one is an error before anything starts
         for name in {spec.model, *(v.model for v in space.variants if v.model)}:
             model(name)
-        return SimBench(profile, simulated_hardware(spec.hardware), spec.model, spec.seed)
+        return [SimBench(profile, simulated_hardware(spec.hardware), spec.model, spec.seed)]
     searched = sorted(space.searched())
     flags = (*(("baseline", name) for name in fixed), *(("space", name) for name in searched))
-    engine = engine_of(spec, log_dir())
-    return LiveBench(profile, engine, spec.model, flags, api=spec.api, load=spec.load)
+    return [
+        LiveBench(profile, engine, spec.model, flags, api=spec.api, load=spec.load)
+        for engine in engines_of(spec, log_dir())
+    ]
 
 
 def _check_fit(spec: JobSpec, profile: Profile, asked: FlagValue | None) -> None:

@@ -23,17 +23,21 @@ async def run(prepared: Prepared, job: Job, ledger: SqlLedger, watch: Watch) -> 
     """Run or go on with one job to its advice."""
     spec = prepared.spec
     if spec.engine != "sim":
-        top = spec.load * max(spec.multiples)
+        # one load generator for all that runs side by side
+        top = spec.load * max(spec.multiples) * len(prepared.benches)
         warning = await client_warning(prepared.profile, top, measure_capacity)
         if warning is not None:
             watch.note(warning)
     prepared.searcher.physics = foreseen(prepared, job.engine)
-    runner = TrialRunner(
-        bench=prepared.bench,
-        spec=spec,
-        windows=prepared.split.windows,
-        assess_for=always_valid if spec.engine == "sim" else client_gates,
-        watch=watch,
+    runner, *beside = (
+        TrialRunner(
+            bench=bench,
+            spec=spec,
+            windows=prepared.split.windows,
+            assess_for=always_valid if spec.engine == "sim" else client_gates,
+            watch=watch,
+        )
+        for bench in prepared.benches
     )
     conductor = Conductor(
         job=job,
@@ -44,6 +48,7 @@ async def run(prepared: Prepared, job: Job, ledger: SqlLedger, watch: Watch) -> 
         runner=runner,
         watch=watch,
         ranges=ranges_of(spec),
+        beside=beside,
     )
     return await conductor.run()
 

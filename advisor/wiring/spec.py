@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from advisor.terms.errors import InputError, SpaceError
 from advisor.terms.job import Api, JobSpec, Objective
 from advisor.terms.target import parse_targets
 from advisor.wiring.asked import Asked, check_load
+from advisor.wiring.gpus import gpu_sets
 
 DEFAULT_COMMAND = "vllm"
 #: Years of launches; beyond it somebody meant something else.
@@ -48,6 +48,8 @@ def spec_of(asked: Asked) -> JobSpec:
     if asked.gpu_price is not None and not 0 < asked.gpu_price < math.inf:
         raise InputError(f"gpu_price is {asked.gpu_price:g}; expected a number above 0")
     _refuse_of_the_other_engine(asked)
+    if asked.gpu_hours is not None and not 0 < asked.gpu_hours < math.inf:
+        raise InputError(f"gpu hours is {asked.gpu_hours:g}; expected a number above 0")
     sampler_name(asked.sampler)
     path = resolve(asked.profile)
     spec = JobSpec(
@@ -68,10 +70,11 @@ def spec_of(asked: Asked) -> JobSpec:
         targets=parse_targets(asked.targets),
         accept_precision_change=asked.accept_precision_change,
         seed=asked.seed,
-        gpus=_gpus(asked.gpu_sets),
+        gpus=gpu_sets(asked.gpu_sets),
         api=_api(asked.api),
         control_arm=asked.control_arm,
         gpu_price=asked.gpu_price,
+        gpu_hours=asked.gpu_hours,
     )
     return _as_it_runs(spec) if asked.engine == "attach" else spec
 
@@ -105,6 +108,7 @@ def _refuse_of_the_other_engine(asked: Asked) -> None:
         "hardware": (("sim",), asked.hardware),
         "vllm_command": (("vllm", "docker", "attach"), asked.vllm_command),
         "gpu_sets": (("vllm", "docker"), asked.gpu_sets),
+        "gpu_hours": (("vllm", "docker"), asked.gpu_hours),
         "api": (("vllm", "docker", "attach"), asked.api),
     }
     for name, (engines, value) in given.items():
@@ -113,14 +117,6 @@ def _refuse_of_the_other_engine(asked: Asked) -> None:
                 f"{name} is {value!r}; it goes with --engine {' or '.join(engines)}, this is "
                 f"{asked.engine}"
             )
-
-
-def _gpus(text: str | None) -> str | None:
-    if text is None:
-        return None
-    if not re.fullmatch(r"[0-9A-Za-z-]+(,[0-9A-Za-z-]+)*", text.strip()):
-        raise InputError(f"gpu sets {text!r}: expected one set of GPUs, e.g. 0 or 0,1")
-    return text.strip()
 
 
 def _api(word: str | None) -> Api:

@@ -49,5 +49,8 @@ class Ranking:
     def simpler(self, setting: Setting, baseline: Setting) -> Proposal | None:
         return None
 
+    def resume(self, proposal: Proposal) -> None:
+        self._left = [setting for setting in self._left if setting != proposal.setting]
+
     def tell(self, proposal: Proposal, result: TrialResult) -> None:
         """It learns nothing."""

@@ -94,8 +94,13 @@ class MemoryLedger:
         if result.state is TrialState.RUNNING:
             raise LedgerError(f"job {job_id} trial {number}: cannot be closed as running")
         entry = self._running(job_id, number)
-        elapsed_s = self._now_s() - entry.opened_s[number]
-        entry.trials[number] = replace(entry.trials[number], result=result, elapsed_s=elapsed_s)
+        ended_s = self._now_s()
+        entry.trials[number] = replace(
+            entry.trials[number],
+            result=result,
+            elapsed_s=ended_s - entry.opened_s[number],
+            ended_s=ended_s,
+        )
 
     def trials(self, job_id: str) -> list[Trial]:
         return list(self._entry(job_id).trials)

@@ -13,6 +13,7 @@ from advisor.terms.errors import LedgerError, NotFound
 from advisor.terms.job import Phase, TrialResult
 from advisor.terms.outcome import ReplayOutcome, TrialState
 from advisor.terms.target import parse_target
+from advisor.tune.attempts import in_order_of_end
 from advisor.tune.ports import Ledger
 from tests.contract import examples
 from tests.contract.memory_ledger import MemoryLedger
@@ -187,3 +188,16 @@ def test_advice_ends_the_job(ledger: Ledger, job_id: str) -> None:
     ):
         with pytest.raises(LedgerError, match="is done"):
             write()
+
+
+def test_trials_tell_in_which_order_they_ended(ledger: Ledger, job_id: str) -> None:
+    for _ in range(3):
+        ledger.open_trial(job_id, Phase.SEARCH, examples.PROPOSAL)
+    for number in (2, 0):
+        ledger.close_trial(job_id, number, examples.measured())
+    found = ledger.trials(job_id)
+    assert found[1].ended_s is None
+    assert found[0].ended_s is not None
+    assert found[2].ended_s is not None
+    assert found[2].ended_s <= found[0].ended_s
+    assert [trial.number for trial in in_order_of_end(found)] == [2, 0, 1]

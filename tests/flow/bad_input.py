@@ -157,6 +157,31 @@ OPTIONS = (
         extra=("--vllm-command", "vllm"),
     ),
     recommend("GPUs for the simulator", "gpu_sets is '0'", extra=("--gpu-sets", "0")),
+    recommend(
+        "GPU sets of two sizes",
+        "gpu sets '0;1,2'",
+        "same number",
+        engine="vllm",
+        hardware=None,
+        extra=("--gpu-sets", "0;1,2"),
+    ),
+    recommend(
+        "a GPU twice",
+        "gpu sets '0;0'",
+        "GPU 0",
+        engine="vllm",
+        hardware=None,
+        extra=("--gpu-sets", "0;0"),
+    ),
+    recommend("GPU-hours for the simulator", "gpu_hours is 2.0", extra=("--gpu-hours", "2")),
+    recommend(
+        "no GPU-hours",
+        "gpu hours is 0",
+        engine="vllm",
+        hardware=None,
+        extra=("--gpu-hours", "0"),
+    ),
+    recommend("GPU-hours no number", "--gpu-hours", "'ten'", extra=("--gpu-hours", "ten")),
     recommend("API for the simulator", "api is 'chat'", "--engine vllm", extra=("--api", "chat")),
     recommend(
         "unknown API", "api 'grpc'", "chat", engine="vllm", hardware=None, extra=("--api", "grpc")

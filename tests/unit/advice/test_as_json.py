@@ -24,7 +24,7 @@ EVIDENCE = {"setting", "argv", "targets", "headroom", "metrics", "confirmed", "c
 TOP = {
     *EVIDENCE,
     *("schema", "job", "outcome", "baseline", "diff", "launches", "replays", "engine"),
-    *("simulated", "confidence", "profile_sha256", "reasons"),
+    *("simulated", "confidence", "profile_sha256", "reasons", "gpu_hours"),
 }
 TARGET = {
     *("metric", "percentile", "limit", "unit", "asked", "verdict", "estimate", "lower", "upper"),

@@ -33,3 +33,22 @@ def test_a_searched_setting_is_told_by_what_it_changes() -> None:
 
 def test_a_job_that_goes_on_knows_its_baseline_from_the_start() -> None:
     assert opened(BASELINE) == CHANGE
+
+
+def test_trials_side_by_side_are_told_apart() -> None:
+    out = io.StringIO()
+    watch = StderrWatch(Console(file=out, width=200), BASELINE)
+
+    def closed(number: int) -> str:
+        result = TrialResult(TrialState.FAILED, note=f"of {number}")
+        watch.trial_closed(Trial(number, Phase.SEARCH, OTHER, "grid", result))
+        return out.getvalue().splitlines()[-1]
+
+    watch.trial_opened(3, Phase.SEARCH, OTHER)
+    watch.trial_opened(4, Phase.SEARCH, OTHER)
+    assert closed(3).startswith("  trial 3: failed: of 3  [")
+    watch.trial_opened(5, Phase.SEARCH, OTHER)
+    assert closed(5).startswith("  trial 5: failed: of 5  [")
+    assert closed(4).startswith("  trial 4: failed: of 4  [")
+    watch.trial_opened(6, Phase.SEARCH, OTHER)
+    assert closed(6).startswith("  failed: of 6  [")

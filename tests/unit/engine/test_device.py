@@ -1,5 +1,6 @@
 """Devices: missing is missing, and one that is not here is refused by name."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ from advisor.engine.device import (
     find_devices,
     throttles,
 )
-from advisor.standin.device import leave_taken, take
+from advisor.standin.device import leave_taken, take, visible
 from advisor.terms.errors import InputError
 
 UUIDS = ["GPU-aaaa-1", "GPU-bbbb-2"]
@@ -133,6 +134,34 @@ def test_a_file_stands_for_a_device(tmp_path: Path) -> None:
     for text, used in (("", 0), (nobody, 5), ("{}", None), ("[", None), ("3", None)):
         path.write_text(text)
         assert devices.read().memory_used_bytes == used
+
+
+def test_several_files_stand_for_several_devices(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("a", "b", "c")]
+    for number, path in enumerate(paths):
+        leave_taken(path, 10**number)
+    environ = {"ADVISOR_FAKE_DEVICE": os.pathsep.join(map(str, paths))}
+    for gpus, names, used in (
+        (None, paths, 111),
+        ("1", paths[1:2], 10),
+        ("2,0", [paths[2], paths[0]], 101),
+    ):
+        devices = find_devices(gpus, environ)
+        assert devices.names() == tuple(map(str, names))
+        assert devices.read().memory_used_bytes == used
+    with pytest.raises(InputError, match=r"gpu sets '3': .* expected 0, 1, 2, or leave it out"):
+        find_devices("3", environ)
+
+
+def test_a_server_holds_memory_on_the_devices_that_it_may_see(tmp_path: Path) -> None:
+    one, two = tmp_path / "a", tmp_path / "b"
+    both = os.pathsep.join((str(one), str(two)))
+    assert visible({"ADVISOR_FAKE_DEVICE": both, "CUDA_VISIBLE_DEVICES": "1"}) == [two]
+    assert visible({"ADVISOR_FAKE_DEVICE": both, "CUDA_VISIBLE_DEVICES": "1,0"}) == [two, one]
+    assert visible({"ADVISOR_FAKE_DEVICE": both}) == [one, two]
+    # the machine that tests run on may have GPUs of its own
+    assert visible({"ADVISOR_FAKE_DEVICE": str(one), "CUDA_VISIBLE_DEVICES": "GPU-a"}) == [one]
+    assert visible({"CUDA_VISIBLE_DEVICES": "0"}) == []
 
 
 def test_its_memory_is_held_as_long_as_a_process_lives(tmp_path: Path) -> None:

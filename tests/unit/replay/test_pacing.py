@@ -3,6 +3,7 @@ import os
 import subprocess
 import sys
 import threading
+from contextlib import ExitStack
 
 import pytest
 
@@ -33,6 +34,20 @@ def test_the_collector_is_left_as_it_was_found() -> None:
         assert gc.get_freeze_count() > 0, "still paused for whoever paused it first"
     assert gc.isenabled()
     assert gc.get_freeze_count() == 0
+
+
+def test_replays_that_overlap_leave_all_as_they_found_it() -> None:
+    usual_s = sys.getswitchinterval()
+    first, second = ExitStack(), ExitStack()
+    for each in (first, second):
+        each.enter_context(quick_switches())
+        each.enter_context(collector_paused())
+    first.close()
+    assert not gc.isenabled(), "the second one still plays"
+    assert sys.getswitchinterval() < usual_s
+    second.close()
+    assert gc.isenabled()
+    assert sys.getswitchinterval() == usual_s
 
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="scheduling policies are Linux's")

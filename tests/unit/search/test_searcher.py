@@ -126,6 +126,16 @@ def test_a_second_ask_before_the_answer_is_another_setting() -> None:
     assert asked[4] is None
 
 
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_what_an_earlier_process_asked_for_is_not_asked_again_while_it_runs(sampler: str) -> None:
+    proposal, after = searcher(FOUR, sampler=sampler).ask(), searcher(FOUR, sampler=sampler)
+    assert proposal is not None
+    after.resume(proposal)
+    asked = [after.ask() for _ in range(3)]
+    assert len({each.setting for each in asked if each} - {proposal.setting}) == 3
+    assert after.ask() is None
+
+
 def test_with_nothing_feasible_it_goes_on_to_the_end() -> None:
     space = Space((TOKENS, CACHE))
     done = run(searcher(space), 40, lambda _: failed(Reason.UNSUPPORTED))

@@ -158,6 +158,10 @@ class TappedSearcher:
         self._tap("ask", None)
         return self._inner.ask()
 
+    def resume(self, proposal: Proposal) -> None:
+        self._tap("resume", proposal)
+        self._inner.resume(proposal)
+
     def tell(self, proposal: Proposal, result: TrialResult) -> None:
         self._tap("tell", (proposal, result))
         self._inner.tell(proposal, result)

@@ -126,6 +126,9 @@ class Stuck:
     def simpler(self, setting: Setting, baseline: Setting) -> None:
         return None
 
+    def resume(self, proposal: Proposal) -> None:
+        """It knows nothing of what runs."""
+
     def tell(self, proposal: Proposal, result: TrialResult) -> None:
         """It learns nothing."""
 
