@@ -50,6 +50,9 @@ class Round:
     claim: float
     #: finalist against baseline, for each time target that has enough pairs
     comparisons: tuple[Comparison, ...]
+    #: load multiples at which on every window the finalist was within each limit, and the
+    #: baseline over one: a difference that no single launch makes
+    apart_at: tuple[float, ...]
     #: None where headroom or latency is raised: then the targets alone decide
     raised: Raised | None = None
     #: the baseline, launched once more, in the finalist's place; None where there was no control
@@ -77,9 +80,10 @@ def better(round_: Round) -> str | None:
     """Why the finalist is better on the windows of this round; None when that is not proven.
 
     The finalist must meet every target at the job's load first. It is better where the baseline
-    provably misses there. Else, where a rate is raised, by that (`_raised_gain`); where it is not,
-    when the baseline provably misses at the multiple that the finalist provably carries, or when
-    the paired interval shows the finalist better on a target that the baseline does not meet.
+    provably misses there, and does on each window (`_parted`). Else, where a rate is raised, by
+    that (`_raised_gain`); where it is not, when the baseline so misses at the multiple that the
+    finalist provably carries, or when the paired interval shows the finalist better on a target
+    that the baseline does not meet.
     A baseline that cannot run misses; one whose launches failed by no fault of its own does not.
     """
     finalist, baseline = round_.finalist, round_.baseline
@@ -87,30 +91,41 @@ def better(round_: Round) -> str | None:
         return None
     if baseline.cannot_run and baseline.at_load is None:
         return "it meets the targets at the job's load, where the baseline does not run"
-    if misses(baseline.at_load):
+    if _parted(round_, finalist.at_load, baseline.at_load):
         return "it meets the targets at the job's load, where the baseline misses them"
     if round_.raised is not None:
-        return _raised_gain(finalist, baseline, round_.claim, round_.raised)
-    return _carries_more(finalist, baseline, round_.claim) or _paired_gain(round_)
+        return _raised_gain(round_, finalist, round_.raised)
+    return _carries_more(round_, finalist) or _paired_gain(round_)
 
 
-def _carries_more(finalist: Arm, baseline: Arm, claim: float) -> str | None:
-    if not meets(finalist.at_claim):
-        return None
-    if misses(baseline.at_claim):
+def _parted(round_: Round, ours: Measurement | None, theirs: Measurement | None) -> bool:
+    """Whether ours meets and theirs misses, by their bounds and on each window by itself.
+
+    Bounds tell how windows differ, not how launches do: of two equal settings one may have good
+    launches. That it has them on all of three windows, while the other has bad ones, is a chance
+    of at most 1/4 cubed where launches are independent.
+    """
+    apart = ours is not None and ours.multiple in round_.apart_at
+    return apart and meets(ours) and misses(theirs)
+
+
+def _carries_more(round_: Round, finalist: Arm) -> str | None:
+    baseline, claim = round_.baseline, round_.claim
+    if _parted(round_, finalist.at_claim, baseline.at_claim):
         return f"it carries {claim:g}x the recorded load, where the baseline misses"
-    if baseline.cannot_run:
+    if meets(finalist.at_claim) and baseline.cannot_run:
         return f"it carries {claim:g}x the recorded load, where the baseline ends"
     return None
 
 
-def _raised_gain(finalist: Arm, baseline: Arm, claim: float, raised: Raised) -> str | None:
+def _raised_gain(round_: Round, finalist: Arm, raised: Raised) -> str | None:
     """By the interval of the rate. Cost is that of the claimed load, so it has to be carried; who
     carries it on no more GPUs, where the baseline does not, is cheaper without an interval."""
+    baseline, claim = round_.baseline, round_.claim
     if raised.objective is Objective.COST:
         if not meets(finalist.at_claim or finalist.at_load):
             return None
-        more = _carries_more(finalist, baseline, claim)
+        more = _carries_more(round_, finalist)
         if more is not None and finalist.setting.gpus <= baseline.setting.gpus:
             return f"{more}, on no more GPUs"
     found = raised.comparison

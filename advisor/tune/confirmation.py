@@ -17,6 +17,7 @@ from advisor.terms.outcome import TrialState
 from advisor.terms.profile import Window, Windows
 from advisor.terms.setting import Setting
 from advisor.terms.target import Target
+from advisor.tune.apart import apart_at
 from advisor.tune.attempts import is_settled, over
 from advisor.tune.ports import Scored
 from advisor.tune.raised import raised
@@ -172,11 +173,12 @@ def _round(
             baseline=against,
             claim=claim,
             comparisons=_comparisons(arm, theirs, scored, targets, spec),
+            apart_at=apart_at(arm, theirs, scored, targets, spec),
             raised=raised(arm, theirs, scored, claim, targets, spec, _two_sided(spec, 1)),
         )
 
     if not ours:
-        return Round(number, None, against, claim, ())
+        return Round(number, None, against, claim, (), ())
     control = held_against(again) if again else None
     return replace(held_against(ours), control=control)
 

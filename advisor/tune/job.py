@@ -8,9 +8,7 @@ The ledger is written before the searcher is told and before anything else is la
 that is killed anywhere goes on where it was.
 """
 
-import asyncio
-from collections.abc import Awaitable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -20,14 +18,13 @@ from advisor.advice.choose import effective, finalists
 from advisor.advice.confirm import control_gain
 from advisor.measure.curves import Curves
 from advisor.terms.advice import Advice, AdviceOutcome
-from advisor.terms.errors import AdvisorError, Blocked, LedgerError, TargetError
-from advisor.terms.job import Job, Phase, Proposal, Replay, Trial, TrialResult
-from advisor.terms.outcome import TrialState
+from advisor.terms.errors import Blocked, TargetError
+from advisor.terms.job import Job, Phase, Proposal, Trial
 from advisor.terms.profile import Windows
-from advisor.terms.reasons import Effect
 from advisor.terms.setting import Setting
 from advisor.terms.target import Target, Verdict
 from advisor.tune.attempts import cut_off, in_order_of_end, is_settled, over
+from advisor.tune.book import Book
 from advisor.tune.budget import MOST_FAILURES_IN_A_ROW, Budget, failures_in_a_row
 from advisor.tune.case import baseline_of, case_of, searched, to_beat
 from advisor.tune.confirmation import Step, finalist_of, steps_of
@@ -35,7 +32,7 @@ from advisor.tune.lanes import Lanes
 from advisor.tune.neighbours import among_neighbours, is_due, why_alone
 from advisor.tune.ports import Ledger, Searcher
 from advisor.tune.resolve import resolve_targets
-from advisor.tune.trial import Keep, TrialRunner
+from advisor.tune.trial import TrialRunner
 from advisor.tune.watch import Watch
 
 
@@ -57,6 +54,10 @@ class Conductor:
     #: on each further set, for the search
     beside: Sequence[TrialRunner] = ()
 
+    @property
+    def _book(self) -> Book:
+        return Book(self.job.id, self.ledger, self.watch)
+
     async def run(self) -> Advice:
         """To the end of the job, from wherever the ledger says it stands."""
         try:
@@ -74,8 +75,8 @@ class Conductor:
         return advice
 
     async def _measure_baseline(self) -> None:
-        while self._budget.why_stop(self._trials()) is None:
-            attempts = [t for t in over(self._trials()) if t.phase is Phase.BASELINE]
+        while self._budget.why_stop(self._book.trials()) is None:
+            attempts = [t for t in over(self._book.trials()) if t.phase is Phase.BASELINE]
             if is_settled(attempts):
                 break
             origin = "baseline, retry" if attempts else "baseline"
@@ -88,11 +89,11 @@ class Conductor:
         sets = (self.runner, *self.beside)
         if not self.beside:
             return sets
-        while is_due(self._trials(), self._budget):
+        while is_due(self._book.trials(), self._budget):
             self._refuse_when_failing()
             await self._measure_among_neighbours(sets)
         job, scored = self.ledger.job(self.job.id), self.ledger.scored(self.job.id)
-        why = why_alone(self._trials(), scored, job.targets, job.spec)
+        why = why_alone(self._book.trials(), scored, job.targets, job.spec)
         if why is None:
             return sets
         self.watch.note(why)
@@ -100,13 +101,13 @@ class Conductor:
         return sets[:1]
 
     async def _measure_among_neighbours(self, sets: Sequence[TrialRunner]) -> None:
-        baseline = baseline_of(self._trials())
+        baseline = baseline_of(self._book.trials())
         assert baseline is not None  # it is due after the baseline was measured
         proposal = Proposal(baseline.setting, "beside loaded neighbours")
-        number = self._open(Phase.NEIGHBOURS, proposal)
+        number = self._book.open(Phase.NEIGHBOURS, proposal)
         targets = self.ledger.job(self.job.id).targets
-        run = among_neighbours(sets, proposal.setting, targets, self._keep(number))
-        await self._to_its_end(number, run)
+        run = among_neighbours(sets, proposal.setting, targets, self._book.keep(number))
+        await self._book.to_its_end(number, run)
 
     async def _search(self, sets: Sequence[TrialRunner]) -> None:
         async with Lanes(sets) as lanes:
@@ -120,11 +121,11 @@ class Conductor:
 
     def _next(self) -> Proposal | str:
         """What to launch next, first what was cut off by the end of a process; else why not."""
-        why = self._budget.why_stop(self._trials())
+        why = self._budget.why_stop(self._book.trials())
         if why is not None:
             return why
         self._refuse_when_failing()
-        left = cut_off(self._trials())
+        left = cut_off(self._book.trials())
         if not left:
             return self.searcher.ask() or f"The search ended because {self.searcher.why_ended}"
         again = Proposal(left[0].setting, left[0].origin)
@@ -133,10 +134,10 @@ class Conductor:
 
     async def _simplify(self) -> None:
         """Take back each change of the best setting that does not pay, while launches are left."""
-        baseline = baseline_of(self._trials())
-        while baseline is not None and self._budget.why_stop(self._trials()) is None:
+        baseline = baseline_of(self._book.trials())
+        while baseline is not None and self._budget.why_stop(self._book.trials()) is None:
             self._refuse_when_failing()
-            leaders = finalists(searched(self._trials()), self.job.spec, baseline)
+            leaders = finalists(searched(self._book.trials()), self.job.spec, baseline)
             if not leaders:
                 return
             proposal = self.searcher.simpler(leaders[0].setting, baseline.setting)
@@ -147,7 +148,7 @@ class Conductor:
     def _recall(self) -> None:
         """After a restart: the searcher hears again what the ledger already knows, in the order
         in which it heard it."""
-        for trial in in_order_of_end(over(self._trials())):
+        for trial in in_order_of_end(over(self._book.trials())):
             if trial.phase in (Phase.BASELINE, Phase.SEARCH):
                 self._tell(trial)
 
@@ -157,18 +158,18 @@ class Conductor:
         self.searcher.tell(Proposal(setting, trial.origin), trial.result)
 
     async def _confirm(self) -> None:
-        baseline = baseline_of(self._trials())
+        baseline = baseline_of(self._book.trials())
         if baseline is None:
             return
-        ranked = finalists(searched(self._trials()), self.job.spec, baseline)
+        ranked = finalists(searched(self._book.trials()), self.job.spec, baseline)
         for round_ in range(self.job.spec.rounds):
-            finalist = finalist_of(round_, ranked, self._trials())
+            finalist = finalist_of(round_, ranked, self._book.trials())
             if finalist is None and (
                 self._is_settled(None) or not self._baseline_could_be_proven()
             ):
                 return
             for step in steps_of(round_, finalist, baseline.setting, self.windows, self.job.spec):
-                while not step.is_done_by(self._trials()):
+                while not step.is_done_by(self._book.trials()):
                     await self._confirm_step(step)
             if self._is_settled(finalist):
                 return
@@ -188,79 +189,32 @@ class Conductor:
         if step.window.name not in job.spent_windows:
             self.ledger.spend(job.id, [step.window.name])
         origin = ", ".join(filter(None, ("confirmation", step.arm)))
-        number = self._open(step.phase, Proposal(step.setting, origin), step.round, step.repeat)
+        number = self._book.open(
+            step.phase, Proposal(step.setting, origin), step.round, step.repeat
+        )
         run = self.runner.confirm(
             step.setting,
             job.targets,
-            self._keep(number),
+            self._book.keep(number),
             step.window,
             step.multiples,
             arm=step.arm,
-            soak_with=step.most_open(self._trials()) if step.soaks else None,
+            soak_with=step.most_open(self._book.trials()) if step.soaks else None,
         )
-        await self._to_its_end(number, run)
+        await self._book.to_its_end(number, run)
 
     async def _search_trial(self, phase: Phase, proposal: Proposal, runner: TrialRunner) -> None:
-        number = self._open(phase, proposal)
+        number = self._book.open(phase, proposal)
         targets = self.ledger.job(self.job.id).targets
         run = runner.search(
             proposal.setting,
             targets,
-            self._keep(number),
+            self._book.keep(number),
             self._resolve,
             whole=phase is Phase.BASELINE,
-            to_beat=to_beat(self._trials(), self.job.spec),
+            to_beat=to_beat(self._book.trials(), self.job.spec),
         )
-        self._tell(await self._to_its_end(number, run))
-
-    async def _to_its_end(self, number: int, run: Awaitable[TrialResult]) -> Trial:
-        """The closed trial; one that ends the job is closed too, before the job is."""
-        try:
-            result = await run
-        except Blocked as exc:
-            self._close(number, TrialResult(TrialState.FAILED, exc.failure, note=str(exc)))
-            raise
-        except TargetError as exc:
-            self._close(number, TrialResult(TrialState.FAILED, note=str(exc)))
-            raise
-        except (asyncio.CancelledError, KeyboardInterrupt, AdvisorError):
-            # cut off, or let down by this machine: whoever goes on launches it again. The
-            # database may be what failed; then whoever claims the job closes the trial
-            with suppress(LedgerError):
-                interrupted = TrialResult(TrialState.INTERRUPTED)
-                self.ledger.close_trial(self.job.id, number, interrupted)
-            raise
-        trial = self._close(number, result)
-        failure = result.failure
-        if failure is not None and failure.rule.effect is Effect.BLOCKS:
-            raise Blocked(f"{failure.reason}: {failure.message}", failure)
-        return trial
-
-    def _open(
-        self,
-        phase: Phase,
-        proposal: Proposal,
-        round_: int | None = None,
-        repeat: int | None = None,
-    ) -> int:
-        number = self.ledger.open_trial(self.job.id, phase, proposal, round_, repeat)
-        self.watch.trial_opened(number, phase, proposal.setting)
-        return number
-
-    def _close(self, number: int, result: TrialResult) -> Trial:
-        self.ledger.close_trial(self.job.id, number, result)
-        trial = self._trials()[number]
-        self.watch.trial_closed(trial)
-        return trial
-
-    def _keep(self, number: int) -> Keep:
-        def token(token: str) -> None:
-            self.ledger.mark(self.job.id, number, token)
-
-        def replay(replay: Replay) -> None:
-            self.ledger.add_replay(self.job.id, number, replay)
-
-        return Keep(token, replay)
+        self._tell(await self._book.to_its_end(number, run))
 
     def _resolve(self, at_load: Sequence[Curves]) -> tuple[Target, ...]:
         """The job's targets; relative ones are settled by the first trial, the baseline."""
@@ -274,7 +228,7 @@ class Conductor:
         targets = self.ledger.job(self.job.id).targets
         relative = next((t for t in targets if t.is_relative), None)
         if relative is not None:
-            result = over(self._trials())[0].result
+            result = over(self._book.trials())[0].result
             why = result.failure.message if result.failure else result.note
             raise TargetError(
                 f"target {relative}: the baseline was not measured ({why}); "
@@ -282,24 +236,21 @@ class Conductor:
             )
 
     def _refuse_when_failing(self) -> None:
-        if failures_in_a_row(self._trials()) >= MOST_FAILURES_IN_A_ROW:
-            last = in_order_of_end(over(self._trials()))[-1].result
+        if failures_in_a_row(self._book.trials()) >= MOST_FAILURES_IN_A_ROW:
+            last = in_order_of_end(over(self._book.trials()))[-1].result
             why = last.failure.message if last.failure else last.note
             raise Blocked(f"{MOST_FAILURES_IN_A_ROW} launches in a row failed, the last: {why}")
-
-    def _trials(self) -> list[Trial]:
-        return self.ledger.trials(self.job.id)
 
     @property
     def _budget(self) -> Budget:
         return Budget(self.job.spec, self.job.engine.gpus)
 
     def _baseline_could_be_proven(self) -> bool:
-        baseline = baseline_of(self._trials())
+        baseline = baseline_of(self._book.trials())
         measured = None if baseline is None else baseline.result.at(self.job.spec.load)
         return measured is not None and measured.verdict is not Verdict.MISSED
 
     def _case(self) -> Case:
         job = self.ledger.job(self.job.id)
         scored = self.ledger.scored(job.id)
-        return case_of(job, self._trials(), scored, self.notes, self.ranges)
+        return case_of(job, self._book.trials(), scored, self.notes, self.ranges)

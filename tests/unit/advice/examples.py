@@ -108,7 +108,8 @@ def round_(
     comparisons: Sequence[Comparison] = (),
     number: int = 0,
 ) -> Round:
-    return Round(number, finalist, base, claim, tuple(comparisons))
+    """Whose launches all tell the same."""
+    return Round(number, finalist, base, claim, tuple(comparisons), (1.0, claim))
 
 
 def case(

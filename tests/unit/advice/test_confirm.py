@@ -35,6 +35,18 @@ def test_the_baseline_misses_at_the_claim() -> None:
     assert found == "it carries 1.5x the recorded load, where the baseline misses"
 
 
+def test_a_miss_gains_only_where_every_pair_of_launches_shows_it() -> None:
+    """Else one lucky launch, or one unlucky one of the baseline, could make the difference."""
+    ours = arm(OURS, measurement(MET), measurement(MET, 1.5))
+    theirs = arm(THEIRS, measurement(MISSED), measurement(MISSED, 1.5))
+    found = round_(ours, theirs, 1.5)
+    assert gain(replace(found, apart_at=())) is None
+    at_claim = "it carries 1.5x the recorded load, where the baseline misses"
+    assert gain(replace(found, apart_at=(1.5,))) == at_claim
+    at_load = "it meets the targets at the job's load, where the baseline misses them"
+    assert gain(replace(found, apart_at=(1.0,))) == at_load
+
+
 @pytest.mark.parametrize("ours", [UNDECIDED, MISSED])
 def test_the_finalist_must_meet_the_targets_itself(ours: Verdict) -> None:
     finalist = arm(OURS, measurement(ours))
