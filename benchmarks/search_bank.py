@@ -12,7 +12,6 @@ measured headroom.
 
 import argparse
 import asyncio
-import contextlib
 import json
 import math
 import os
@@ -28,7 +27,6 @@ import numpy as np
 
 from advisor.advice.choose import score
 from advisor.search.searcher import OptunaSearcher
-from advisor.terms.errors import LaunchFailed
 from advisor.terms.job import Job, Phase, Trial
 from advisor.terms.outcome import TrialState
 from advisor.terms.setting import Setting
@@ -41,7 +39,7 @@ from advisor.wiring.rehearsed import rehearsed
 from advisor.wiring.run import always_valid
 from benchmarks.reference.problems import MULTIPLES, PROBLEMS, Problem, spec_of
 from benchmarks.reference.searchers import Ranking, Twisted
-from benchmarks.reference.truth import Truth, TruthBench, limits_of
+from benchmarks.reference.truth import Edges, Truth, TruthBench, limits_of
 from tests.contract.memory_ledger import MemoryLedger
 
 SAMPLERS = ("advisor", "tpe", "tpe-4", "gp", "random", "grid", "simulator", "shuffled", "adverse")
@@ -64,13 +62,22 @@ class Posed:
     prepared: Prepared
     #: setting key -> logarithm of the headroom; those that do not run are not there
     log_headroom: dict[str, float]
+    #: logarithms of the least and the most load multiple that are looked at
+    edges: Edges
 
     @property
     def best(self) -> float:
         return max(self.log_headroom.values())
 
-    def meets(self, key: str) -> bool:
-        return self.log_headroom.get(key, -math.inf) >= math.log(self.prepared.spec.load)
+    def carries(self, setting: Setting) -> float:
+        """The logarithm of the headroom of any setting, one of the Space or not; -inf where it
+        does not run."""
+        if setting.key in self.log_headroom:
+            return self.log_headroom[setting.key]
+        config = self.truth.runs(setting)
+        if config is None:
+            return -math.inf
+        return self.truth.carries(config, self.prepared.spec.targets, self.edges)
 
 
 @lru_cache(maxsize=1)
@@ -92,7 +99,7 @@ def pose(number: int) -> Posed:
         baseline = " ".join(Setting.of("m", flags).argv()[1:])
     prepared = prepare(spec_of(problem, load, targets, baseline))
     about = asyncio.run(TruthBench(truth, 0).about())
-    return Posed(problem, truth, rehearsed(prepared, about), known)
+    return Posed(problem, truth, rehearsed(prepared, about), known, edges)
 
 
 def _capacity(truth: Truth) -> float:
@@ -154,17 +161,16 @@ def play(number: int, sampler: str, seed: int) -> Played:
         NoWatch(),  # type: ignore[arg-type]
     )
     advice = asyncio.run(conductor.run())
+    log_load = math.log(spec.load)
     trials = [t for t in ledger.trials(job.id) if t.phase is not Phase.CONFIRM]
-    baseline_key = _as_in_space(posed, prepared.baseline)
     choice = advice.choice
-    advised = None if choice is None else _as_in_space(posed, choice.setting)
     return Played(
         sampler=sampler,
         regrets=_regrets(posed, trials, spec.launches),
         outcome=str(advice.outcome),
-        advised_meets=None if advised is None else posed.meets(advised),
-        some_meets=any(map(posed.meets, posed.log_headroom)),
-        baseline_is_best=posed.log_headroom.get(baseline_key, -9) >= posed.best - 0.02,
+        advised_meets=None if choice is None else posed.carries(choice.setting) >= log_load,
+        some_meets=posed.best >= log_load,
+        baseline_is_best=posed.carries(prepared.baseline) >= posed.best - 0.02,
     )
 
 
@@ -190,26 +196,6 @@ def _searcher(prepared: Prepared, job: Job, sampler: str) -> OptunaSearcher | Ra
     return found
 
 
-def _as_in_space(posed: Posed, setting: Setting) -> str:
-    """The key of the setting of the Space that is the same, or the nearest by its knobs."""
-    flags = dict(setting.flags)
-    with contextlib.suppress(LaunchFailed):
-        # the baseline leaves knobs to vLLM's defaults
-        flags = posed.truth.config(setting).resolved_flags() | flags
-
-    def apart(other: Setting) -> float:
-        total = 0.0
-        for name, value in other.flags:
-            mine = flags.get(name)
-            if isinstance(value, bool) or isinstance(mine, bool) or mine is None:
-                total += float(mine is not None and mine != value)
-            elif isinstance(value, (int, float)) and isinstance(mine, (int, float)):
-                total += abs(math.log(value / mine))
-        return total
-
-    return min(posed.problem.settings, key=apart).key
-
-
 def _regrets(posed: Posed, trials: Sequence[Trial], launches: int) -> list[float]:
     found: list[float] = []
     best: Trial | None = None
@@ -219,16 +205,12 @@ def _regrets(posed: Posed, trials: Sequence[Trial], launches: int) -> list[float
             held = None if best is None else score(best.result, posed.prepared.spec)
             if held is None or value > held:
                 best = trial
-        true = (
-            posed.log_headroom.get(_as_in_space(posed, best.setting), math.log(MULTIPLES[0]))
-            if best
-            else -math.inf
-        )
-        found.append(1.0 if best is None else float(-math.expm1(true - posed.best)))
+        true = -math.inf if best is None else posed.carries(best.setting)
+        found.append(float(-math.expm1(true - posed.best)))
     return found + [found[-1]] * (launches - len(found))
 
 
-def summary(played: Sequence[Played]) -> dict[str, float]:
+def summary(played: Sequence[Played]) -> dict[str, float | None]:
     """The contract's fields, and how often the advice was right."""
     regrets = np.array([each.regrets for each in played])
 
@@ -258,9 +240,10 @@ def summary(played: Sequence[Played]) -> dict[str, float]:
     }
 
 
-def _pct(hits: Iterable[object]) -> float:
+def _pct(hits: Iterable[object]) -> float | None:
+    """None of none."""
     found = [bool(hit) for hit in hits]
-    return round(100 * sum(found) / len(found), 1) if found else math.nan
+    return round(100 * sum(found) / len(found), 1) if found else None
 
 
 def _all_of(task: tuple[int, tuple[str, ...], int]) -> list[Played]:

@@ -2,7 +2,7 @@
 
 from advisor.advice.case import Case as Case
 from advisor.advice.choose import candidates, diff, finalists
-from advisor.advice.confirm import Arm, Round, better, control_gain, gain, meets
+from advisor.advice.confirm import Arm, Round, better, control_gain, died, gain, meets, misses
 from advisor.advice.cost import cost_of
 from advisor.advice.explain import (
     error_limit_line,
@@ -21,10 +21,11 @@ from advisor.advice.proof import (
     more_load_line,
     more_proof_line,
     survived_line,
+    unguarded_line,
 )
 from advisor.advice.unmet import all_missed, answered, nearest, would_meet_line
 from advisor.terms.advice import Advice, AdviceOutcome, Cost, Evidence
-from advisor.terms.job import Trial
+from advisor.terms.job import Objective, Trial
 from advisor.terms.measurement import Headroom, Measurement
 from advisor.terms.outcome import TrialState
 from advisor.terms.setting import Setting
@@ -37,7 +38,11 @@ def advise(case: Case) -> Advice:
         return _not_proven(case, f"The control arm, the current setting again, gains: {noise}")
     for round_ in case.rounds:
         why = gain(round_)
-        if why is not None and round_.finalist is not None:
+        if (
+            why is not None
+            and round_.finalist is not None
+            and not died(case.rounds, round_.finalist)
+        ):
             return _recommended(case, round_, why)
     if meets(case.baseline_held_out):
         return _keep_current(case)
@@ -92,6 +97,8 @@ def _keep_current(case: Case) -> Advice:
     why = (
         f"No gain over the current setting is proven for {_count(len(tried), 'finalist')}"
         if tried
+        else f"No setting tried is better than the current one by {case.job.spec.objective}"
+        if case.job.spec.objective is not Objective.HEADROOM
         else "No setting tried carries more load within the targets than the current one"
     )
     choice = Evidence(
@@ -156,7 +163,7 @@ def _best_found(case: Case, round_: Round | None) -> tuple[Evidence, str] | None
     """What came nearest to a proof, and why it is none."""
     if round_ is not None and round_.finalist is not None:
         arm = round_.finalist
-        why = f"The best setting found {_why_open(round_, arm)}"
+        why = f"The best setting found {_why_open(case, round_, arm)}"
         return _evidence(case, arm.setting, arm.at_load, confirmed=True), why
     if case.baseline is not None and case.baseline_held_out is not None:
         # nothing could gain, so the held-out load went to the current setting alone
@@ -174,14 +181,17 @@ def _best_found(case: Case, round_: Round | None) -> tuple[Evidence, str] | None
     return _evidence(case, leader.setting, at_load, confirmed=False), why
 
 
-def _why_open(round_: Round, finalist: Arm) -> str:
-    if finalist.soak is not None and not finalist.soak.survived:
+def _why_open(case: Case, round_: Round, finalist: Arm) -> str:
+    if died(case.rounds, finalist):
         return "does not survive the profile's longest requests at once"
     if finalist.soak is None and better(round_) is not None:
         return "was not tried with the profile's longest requests at once, so it is not proven"
-    why = "is not proven to meet the targets on held-out load"
-    if meets(finalist.at_load):
-        why = "meets the targets on held-out load, but is not proven better than the current one"
+    if not meets(finalist.at_load):
+        why = "is not proven to meet the targets on held-out load"
+        return f"{why}; a longer profile would give more windows"
+    why = "meets the targets on held-out load, but is not proven better than the current one"
+    if misses(round_.baseline.at_load):
+        return f"{why}: that misses them, but not as clearly on each pair of launches"
     return f"{why}; a longer profile would give more windows"
 
 
@@ -189,8 +199,8 @@ def _best_round(case: Case) -> Round | None:
     """The first whose finalist is proven to meet and survived, or was not soaked; then the first
     whose one meets all the same, then the last that had one."""
     had = [(each, each.finalist) for each in case.rounds if each.finalist is not None]
-    meeting = [(each, arm.soak) for each, arm in had if meets(arm.at_load)]
-    alive = [each for each, soak in meeting if soak is None or soak.survived]
+    meeting = [(each, arm) for each, arm in had if meets(arm.at_load)]
+    alive = [each for each, arm in meeting if not died(case.rounds, arm)]
     ranked = [*alive, *(each for each, _ in meeting), *(each for each, _ in reversed(had))]
     return next(iter(ranked), None)
 
@@ -266,6 +276,7 @@ def _advice(
     judged = outcome is not AdviceOutcome.BLOCKED and _judged(case)
     more = (
         *died_lines(case.rounds),
+        unguarded_line(case.rounds),
         noise_line(case.noise),
         precision_line(case.trials, spec, trial),
         failures_line(case.trials),

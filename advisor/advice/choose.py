@@ -65,12 +65,20 @@ def candidates(trials: Sequence[Trial], spec: JobSpec, baseline: Setting) -> lis
 
 
 def _is_as_good(trial: Trial, best: Trial, spec: JobSpec) -> bool:
-    """Whether it carries what the best one was seen to carry, and its score is no lower than
-    another launch of the best one might give."""
+    """Whether it meets the targets and carries what the best one was seen to, and its score is no
+    lower than another launch of the best one might give."""
     value, most = score(trial.result, spec), score(best.result, spec)
     if trial.number == best.number or value is None or most is None:
         return trial.number == best.number
-    return _proven(trial, spec) >= _proven(best, spec) and value >= most - AS_GOOD * abs(most)
+    # the score of a latency is a logarithm already
+    less = AS_GOOD if spec.objective is Objective.LATENCY else AS_GOOD * abs(most)
+    if _meets(best, spec) and not _meets(trial, spec):
+        return False
+    return _proven(trial, spec) >= _proven(best, spec) and value >= most - less
+
+
+def _meets(trial: Trial, spec: JobSpec) -> bool:
+    return _verdict(trial.result, spec.load) is Verdict.MET
 
 
 def _proven(trial: Trial, spec: JobSpec) -> float:
@@ -93,9 +101,10 @@ def _verdict(result: TrialResult, load: float) -> Verdict | None:
     return None if measurement is None else measurement.verdict
 
 
-def _rank(trial: Trial, spec: JobSpec, baseline: Setting) -> tuple[float, float, int, int]:
+def _rank(trial: Trial, spec: JobSpec, baseline: Setting) -> tuple[bool, float, float, int, int]:
     value = score(trial.result, spec)
     return (
+        not _meets(trial, spec),
         -_proven(trial, spec),
         -(value if value is not None else float("-inf")),
         len(diff(trial.setting, baseline)),

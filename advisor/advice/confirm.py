@@ -34,7 +34,8 @@ class Raised:
     """What a job raises that is no latency, held against the baseline's window by window."""
 
     objective: Objective
-    #: tokens/s, good requests/s, or for cost tokens per GPU; None without three pairs of them
+    #: of tokens/s or good requests/s; None without three pairs of them, and for cost, which is
+    #: a matter of what is carried
     comparison: RateComparison | None
 
 
@@ -50,9 +51,10 @@ class Round:
     claim: float
     #: finalist against baseline, for each time target that has enough pairs
     comparisons: tuple[Comparison, ...]
-    #: load multiples at which on every window the finalist was within each limit, and the
-    #: baseline over one: a difference that no single launch makes
-    apart_at: tuple[float, ...]
+    #: whether each window by itself shows the finalist within its limits and the baseline over
+    #: one (`tune.apart`), at the job's load and at what each of them would have to carry
+    apart_at_load: bool
+    apart_at_claim: bool
     #: None where headroom or latency is raised: then the targets alone decide
     raised: Raised | None = None
     #: the baseline, launched once more, in the finalist's place; None where there was no control
@@ -65,6 +67,13 @@ def meets(measurement: Measurement | None) -> bool:
 
 def misses(measurement: Measurement | None) -> bool:
     return measurement is not None and measurement.verdict is Verdict.MISSED
+
+
+def died(rounds: Sequence[Round], arm: Arm) -> bool:
+    """Whether its setting did not survive a soak, in one of these rounds."""
+    arms = (each.finalist for each in rounds if each.finalist is not None)
+    soaks = (each.soak for each in arms if each.setting == arm.setting)
+    return any(soak is not None and not soak.survived for soak in soaks)
 
 
 def gain(round_: Round) -> str | None:
@@ -80,10 +89,11 @@ def better(round_: Round) -> str | None:
     """Why the finalist is better on the windows of this round; None when that is not proven.
 
     The finalist must meet every target at the job's load first. It is better where the baseline
-    provably misses there, and does on each window (`_parted`). Else, where a rate is raised, by
-    that (`_raised_gain`); where it is not, when the baseline so misses at the multiple that the
-    finalist provably carries, or when the paired interval shows the finalist better on a target
-    that the baseline does not meet.
+    provably misses there, as each window shows by itself: bounds tell how windows differ, not
+    how launches do, and of two equal settings one may have good ones. Else, where a rate is
+    raised, by that; where it is not, when the baseline so misses at the multiple that the finalist
+    provably carries, or when the paired interval shows the finalist better on a target that the
+    baseline does not meet.
     A baseline that cannot run misses; one whose launches failed by no fault of its own does not.
     """
     finalist, baseline = round_.finalist, round_.baseline
@@ -91,58 +101,49 @@ def better(round_: Round) -> str | None:
         return None
     if baseline.cannot_run and baseline.at_load is None:
         return "it meets the targets at the job's load, where the baseline does not run"
-    if _parted(round_, finalist.at_load, baseline.at_load):
+    if misses(baseline.at_load) and round_.apart_at_load:
         return "it meets the targets at the job's load, where the baseline misses them"
-    if round_.raised is not None:
-        return _raised_gain(round_, finalist, round_.raised)
-    return _carries_more(round_, finalist) or _paired_gain(round_)
-
-
-def _parted(round_: Round, ours: Measurement | None, theirs: Measurement | None) -> bool:
-    """Whether ours meets and theirs misses, by their bounds and on each window by itself.
-
-    Bounds tell how windows differ, not how launches do: of two equal settings one may have good
-    launches. That it has them on all of three windows, while the other has bad ones, is a chance
-    of at most 1/4 cubed where launches are independent.
-    """
-    apart = ours is not None and ours.multiple in round_.apart_at
-    return apart and meets(ours) and misses(theirs)
+    if round_.raised is None:
+        return _carries_more(round_, finalist) or _paired_gain(round_)
+    found = _raised_gain(round_, finalist, round_.raised)
+    # a miss that some window does not show may still be shown by a latency, pair by pair
+    return found or (_paired_gain(round_) if misses(baseline.at_load) else None)
 
 
 def _carries_more(round_: Round, finalist: Arm) -> str | None:
-    baseline, claim = round_.baseline, round_.claim
-    if _parted(round_, finalist.at_claim, baseline.at_claim):
-        return f"it carries {claim:g}x the recorded load, where the baseline misses"
-    if meets(finalist.at_claim) and baseline.cannot_run:
-        return f"it carries {claim:g}x the recorded load, where the baseline ends"
-    return None
+    """Where each of them has as many GPUs, more load; else more on each GPU."""
+    baseline, ours = round_.baseline, finalist.setting.gpus
+    theirs, at_claim = baseline.setting.gpus, baseline.at_claim
+    if not meets(finalist.at_claim or finalist.at_load):
+        return None
+    fails = "misses" if misses(at_claim) and round_.apart_at_claim else None
+    if fails is None and baseline.cannot_run:
+        fails = "ends"
+    if fails is None:
+        return None
+    carried = f"it carries {round_.claim:g}x the recorded load"
+    if round_.raised is None or ours == theirs:
+        return f"{carried}, where the baseline {fails}"
+    at = "" if at_claim is None else f" at {at_claim.multiple:g}x"
+    return f"{carried} on {_gpus(ours)}, where the baseline {fails}{at} on {_gpus(theirs)}"
+
+
+def _gpus(count: int) -> str:
+    return "1 GPU" if count == 1 else f"{count} GPUs"
 
 
 def _raised_gain(round_: Round, finalist: Arm, raised: Raised) -> str | None:
-    """By the interval of the rate. Cost is that of the claimed load, so it has to be carried; who
-    carries it on no more GPUs, where the baseline does not, is cheaper without an interval."""
-    baseline, claim = round_.baseline, round_.claim
+    """By the interval of the rate; cost by what is carried on each GPU."""
     if raised.objective is Objective.COST:
-        if not meets(finalist.at_claim or finalist.at_load):
-            return None
-        more = _carries_more(round_, finalist)
-        if more is not None and finalist.setting.gpus <= baseline.setting.gpus:
-            return f"{more}, on no more GPUs"
+        return _carries_more(round_, finalist)
     found = raised.comparison
     if found is None or found.lower_ratio <= WORTH:
         return None
-    low, high = found.lower_ratio, found.upper_ratio
-    over = f"over {found.pairs} pairs, within the targets"
-    match raised.objective:
-        case Objective.COST:
-            return (
-                f"at {claim:g}x the recorded load a million tokens take {1 / high:.2f} to "
-                f"{1 / low:.2f} times the baseline's GPU-hours {over}"
-            )
-        case Objective.GOODPUT:
-            return f"its good requests/s are {low:.2f} to {high:.2f} times the baseline's {over}"
-        case _:
-            return f"its output tokens/s are {low:.2f} to {high:.2f} times the baseline's {over}"
+    rate = "good requests/s" if raised.objective is Objective.GOODPUT else "output tokens/s"
+    return (
+        f"its {rate} are {found.lower_ratio:.2f} to {found.upper_ratio:.2f} times the baseline's "
+        f"over {found.pairs} pairs, within the targets"
+    )
 
 
 def control_gain(rounds: Sequence[Round]) -> str | None:

@@ -22,6 +22,16 @@ def died_lines(rounds: Sequence[Round]) -> list[str]:
     ]
 
 
+def unguarded_line(rounds: Sequence[Round]) -> str | None:
+    """Where a control arm was asked for and shows nothing."""
+    failed = sum(
+        each.control.finalist.failures for each in rounds if each.control and each.control.finalist
+    )
+    if not failed:
+        return None
+    return f"{failed} launches of the control arm failed, so it shows nothing in their rounds"
+
+
 def survived_line(soak: Soak) -> str:
     """What the winner withstood."""
     line = f"It survived {soak.requests} of the profile's longest requests at once"
@@ -76,9 +86,13 @@ def more_load_line(measurement: Measurement | None) -> str | None:
     windows = math.ceil(round(factor * measurement.replays, 6))
     return (
         f"Estimated, if shares stay as they are: to decide {' and '.join(map(_name, open_))} at "
-        f"{measurement.multiple:g}x takes at least {factor:.2g} times the load, so a profile "
+        f"{measurement.multiple:g}x takes at least {_up(factor)} times the load, so a profile "
         f"that much longer, or {windows} windows like these {measurement.replays}"
     )
+
+
+def _up(factor: float) -> str:
+    return f"{math.ceil(10 * factor) / 10:.2g}" if factor < 10 else f"{math.ceil(factor)}"
 
 
 def more_proof_line(round_: Round) -> str | None:
@@ -106,6 +120,9 @@ def _pairs(round_: Round) -> int | None:
     else:
         rate = round_.raised.comparison
         better = rate is not None and rate.ratio > WORTH
-        found = [(rate.ratio, rate.lower_ratio, rate.pairs)] if rate and better else []
+        # by how much it is above what is worth a change
+        found = (
+            [(rate.ratio / WORTH, rate.lower_ratio / WORTH, rate.pairs)] if rate and better else []
+        )
     needed = [pairs for each in found if (pairs := pairs_needed(*each)) is not None]
     return min(needed, default=None)

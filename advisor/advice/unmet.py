@@ -55,8 +55,8 @@ def _nearness(trial: Trial, load: float) -> tuple[float, float]:
 def would_meet_line(trial: Trial, load: float) -> str | None:
     """What this setting does meet: the limits at the job's load, and the load for the limits."""
     at_load, headroom = trial.result.at(load), trial.result.headroom
-    missed = [j for j in at_load.judgements if j.verdict is Verdict.MISSED] if at_load else []
-    limits = [_limit(judgement) for judgement in missed]
+    unmet = [j for j in at_load.judgements if j.verdict is not Verdict.MET] if at_load else []
+    limits = [_limit(judgement) for judgement in unmet]
     ways = []
     if limits and all(limits):
         ways.append(f"{' and '.join(each for each in limits if each)} at this load")
@@ -71,5 +71,13 @@ def _limit(judgement: Judgement) -> str | None:
     if upper is None or math.isinf(upper):
         return None
     if target.metric is Metric.ERRORS:
-        return f"errors<={upper:.3g}%"
-    return f"{target.metric}:p{target.percentile:g}<={upper:.4g}ms"
+        return f"errors<={_up(upper, 3)}%"
+    return f"{target.metric}:p{target.percentile:g}<={_up(upper, 4)}ms"
+
+
+def _up(value: float, digits: int) -> str:
+    """With so many significant digits, never less than it."""
+    if value <= 0:
+        return "0"
+    scale = 10.0 ** (digits - 1 - math.floor(math.log10(value)))
+    return f"{math.ceil(value * scale) / scale:.12g}"

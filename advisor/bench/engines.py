@@ -60,5 +60,7 @@ def _engine_of(spec: JobSpec, gpus: str | None, log_dir: Path) -> Engine:
     devices = find_devices(gpus, os.environ)
     if spec.engine == "docker":
         return DockerEngine(spec.vllm_command, log_dir=log_dir, gpus=gpus, devices=devices)
-    visible = {} if gpus is None else {"CUDA_VISIBLE_DEVICES": gpus}
+    # indices as NVML counts them: CUDA would put the fastest GPU first
+    order = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+    visible = {} if gpus is None else {**order, "CUDA_VISIBLE_DEVICES": gpus}
     return VllmEngine(spec.vllm_command, log_dir=log_dir, extra_env=visible, devices=devices)

@@ -12,7 +12,7 @@ import numpy as np
 from advisor.bench.play import Playing
 from advisor.measure.definitions import is_failed, is_unseen
 from advisor.terms.errors import ReplayInterrupted
-from advisor.terms.job import Replay, ServerFacts, Soak
+from advisor.terms.job import Launch, Replay, ServerFacts, Soak
 from advisor.terms.outcome import ReplayOutcome
 from advisor.terms.profile import Plan, Window, WindowRole
 from advisor.terms.traces import MISSING, Look, RequestStatus, Traces
@@ -21,6 +21,16 @@ from advisor.terms.traces import MISSING, Look, RequestStatus, Traces
 #: one that hangs from the first token on is seen to.
 _MOST_S = 240
 WINDOW = Window("soak", WindowRole.SOAK, 0, _MOST_S * 10**9)
+
+
+#: A server that does not tell how many sequences it runs at once is sent no more than so many.
+_MOST_AT_ONCE = 1024
+
+
+def most_at_once(launch: Launch) -> int:
+    """More than twice what a server runs at once would only wait, however long the queue was."""
+    seqs = dict(launch.resolved).get("max_num_seqs")
+    return 2 * seqs if isinstance(seqs, int) else _MOST_AT_ONCE
 
 
 def soak_plan(requests: int, multiple: float, salt: int) -> Plan:

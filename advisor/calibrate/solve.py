@@ -45,7 +45,7 @@ class Fit:
 
     def draw(self, count: int, seed: int, more_spread: float = 0.0) -> list[Constants]:
         """Constants that are as likely, for bands; `more_spread` widens each, in its units."""
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng(seed % 2**64)
         covariance = self.covariance + more_spread**2 * np.eye(len(self.vector))
         low, high = self.free.bounds
         vectors = rng.multivariate_normal(self.vector, covariance, count, check_valid="ignore")

@@ -43,20 +43,20 @@ def _line(console: Console, text: str) -> None:
 
 
 def _spent_table(spent: Sequence[TimeSpent], advice: Advice, label: str) -> Table:
-    replays, multiple = spent[0].replays, spent[0].multiple
     table = Table(
-        title=f"Where a request's time went at {multiple:g}x, mean ms by the server's counters "
-        f"({label}, {replays} replays each)",
+        title=f"Where a request's time went at {spent[0].multiple:g}x, mean ms by the server's "
+        f"counters ({label})",
         box=box.SIMPLE_HEAD,
     )
     table.add_column("setting")
-    for heading in ("queue", "prefill and way", "both: TTFT", "decode", "preemptions"):
+    for heading in ("queue", "prefill and way", "both: TTFT", "decode", "preemptions", "replays"):
         table.add_column(heading, justify="right")
     baseline = advice.baseline.setting if advice.baseline else None
     for each in spent:
         name = "current" if each.setting == baseline else "this one"
         parts = (each.queue_ms, each.prefill_ms, each.ttft_ms, each.decode_ms, each.preemptions)
-        table.add_row(name, *("not told" if part is None else f"{part:.4g}" for part in parts))
+        told = ("not told" if part is None else f"{part:.4g}" for part in parts)
+        table.add_row(name, *told, str(each.replays))
     return table
 
 

@@ -11,8 +11,9 @@ from rich.table import Table
 
 from advisor.advice.choose import effective
 from advisor.terms.advice import Advice, AdviceOutcome, Cost, Evidence
-from advisor.terms.job import Job, Phase, Trial
+from advisor.terms.job import Job, Phase, Trial, TrialResult
 from advisor.terms.measurement import Judgement, Measurement
+from advisor.terms.outcome import TrialState
 from advisor.terms.target import Metric, Target, Verdict
 
 _COLOURS = {Verdict.MET: "green", Verdict.MISSED: "red", Verdict.UNDECIDED: "yellow"}
@@ -69,7 +70,17 @@ def _cells(job: Job, trial: Trial, knobs: Sequence[str]) -> list[str]:
         why = result.failure.reason if result.failure else result.note
         return [*cells, f"[red]{escape(f'{result.state} {why}')}[/]", *[""] * len(job.targets)]
     cells += [_judged(at_load, target, trial.phase) for target in job.targets]
-    return [*cells, "" if trial.phase.is_proof else str(result.headroom or "")]
+    return [*cells, _end(result) if trial.phase.is_proof else str(result.headroom or "")]
+
+
+def _end(result: TrialResult) -> str:
+    """How a confirming launch ended, where not well."""
+    if result.soak is not None and not result.soak.survived:
+        return f"[red]{escape(f'soak: {result.soak.trouble}')}[/]"
+    if result.state is TrialState.MEASURED:
+        return ""
+    why = result.failure.reason if result.failure else result.note
+    return f"[red]{escape(f'{result.state} {why}')}[/]"
 
 
 def _value(value: object) -> str:

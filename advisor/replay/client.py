@@ -16,7 +16,12 @@ from advisor.replay.body import encode_bodies, encode_chats, encode_probes
 from advisor.replay.clock import wall_offset_ns
 from advisor.replay.collect import Counted, Load, build_traces, check_counted, read_answers
 from advisor.replay.http1 import encode_request
-from advisor.replay.pacing import collector_paused, precedence, quick_switches
+from advisor.replay.pacing import (
+    collector_paused,
+    precedence,
+    precedence_of_the_loop,
+    quick_switches,
+)
 from advisor.replay.prompts import DEFAULT_FLOOR
 from advisor.replay.record import Record
 from advisor.replay.text import TextScale, fit_scale
@@ -146,7 +151,7 @@ class _Play:
 
     async def to_the_end(self, look: Look | None) -> tuple[Load, Failure | None]:
         """The load, and what ended it early if the server did."""
-        with collector_paused(), quick_switches(), precedence():
+        with collector_paused(), quick_switches(), precedence_of_the_loop():
             self._offset_ns, self._cpu_before_s = wall_offset_ns(), time.process_time()
             try:
                 failure = await self._until_end(look)

@@ -86,6 +86,14 @@ def quick_switches() -> Iterator[None]:
 
 
 @contextmanager
+def precedence_of_the_loop() -> Iterator[None]:
+    """The same for the thread of the event loop, in which replays against several servers overlap:
+    until the last of them ends."""
+    with _PRECEDENCE.needed():
+        yield
+
+
+@contextmanager
 def _no_collector() -> Iterator[None]:
     if not gc.isenabled():
         yield
@@ -110,4 +118,5 @@ def _short_switches() -> Iterator[None]:
         sys.setswitchinterval(usual_s)
 
 
+_PRECEDENCE = _WhileNeeded(precedence)
 _NO_COLLECTOR, _QUICK_SWITCHES = _WhileNeeded(_no_collector), _WhileNeeded(_short_switches)

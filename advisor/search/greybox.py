@@ -41,6 +41,7 @@ _APART = (0.03, 1.0)
 _SAME = 0.02
 #: Whether a setting runs, as a number that is above 0 when it does: what is believed without a
 #: simulator, how far that differs, over which part of a knob's range, and what one launch shows.
+_HARDLY_RUNS = 0.05
 _RUNS, _RUNS_DIFFERS, _RUNS_LENGTH, _SHOWN, _SHOWN_NOISE = 1.5, 1.5, 0.5, 2.0, 0.5
 
 
@@ -55,6 +56,8 @@ class Grid:
     expected: Expected | None
     #: float64[n], minutes that a launch of each takes
     minutes: Float64
+    #: float64[n], the least log headroom that meets the targets
+    log_load: Float64
     #: rows that may be asked
     free: Sequence[int]
 
@@ -79,7 +82,8 @@ class Grid:
         }
         blind = list(product(_DIFFERS, _LENGTHS, NOISE, parts))
         share = (1.0 if self.expected is None else _BLIND) / len(blind)
-        nothing, anywhere = np.zeros(len(self.params)), _ANYWHERE**2
+        # about the job's load, whatever multiple of a recording that is
+        nothing, anywhere = self.log_load, _ANYWHERE**2
         found = [
             Model(share, True, nothing, anywhere + differs**2 * alike[length, apart], noise)
             for differs, length, noise, apart in blind
@@ -131,9 +135,8 @@ class Grid:
 class GreyBox(BaseSampler):
     """An Optuna sampler over a grid; the study's trials name their row of it."""
 
-    def __init__(self, grid: Grid, log_load: float) -> None:
-        """`log_load`: the least log headroom that meets the targets."""
-        self._grid, self._log_load = grid, log_load
+    def __init__(self, grid: Grid) -> None:
+        self._grid = grid
         self._chosen: Mapping[str, int] = {}
         #: of the setting chosen last, as a share: what a further launch may be expected to gain
         self.expected_gain = 0.0
@@ -171,17 +174,20 @@ class GreyBox(BaseSampler):
         gain = belief.expected_gain(best)
         # of one that is better than the best; where that one meets them, it does too
         better = np.maximum(belief.chance_above(best), np.finfo(np.float64).tiny)
-        meets = belief.chance_above(max(best, self._log_load)) / better
-        worth = gain * meets * self._grid.runs(_ran(study)) / self._grid.minutes
+        meets = belief.chance_above(np.maximum(best, self._grid.log_load)) / better
+        runs = self._grid.runs(_ran(study))
+        worth = gain * meets * runs / self._grid.minutes
         row = int(free[np.argmax(worth[free])])
-        self.expected_gain = float(np.expm1(gain[free].max()))
+        # what can hardly start is no reason to go on, but where nothing has run yet
+        hopeful = free[runs[free] > _HARDLY_RUNS] if seen else free
+        self.expected_gain = float(np.expm1(gain[hopeful].max(initial=0.0)))
         return row
 
     def _best(self, belief: Belief, seen: Sequence[Seen]) -> float:
         """What the best setting measured so far is believed to carry; with none, the job's load:
         settings are then compared by their chance to carry that."""
         rows = [each.row for each in seen]
-        return float(belief.mean[rows].max()) if rows else self._log_load
+        return float(belief.mean[rows].max()) if rows else float(self._grid.log_load.max())
 
 
 def _seen(study: optuna.Study) -> list[Seen]:

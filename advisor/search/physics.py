@@ -12,7 +12,7 @@ from advisor.calibrate.constants import Constants
 from advisor.calibrate.percentiles import FREE, Played, Point, fit_percentiles, percentile_ms
 from advisor.calibrate.solve import Fit
 from advisor.search.surrogate import Float64
-from advisor.sim import EngineConfig, Hardware, resolve
+from advisor.sim import EngineConfig, Hardware, modelled, resolve
 from advisor.terms.errors import InputError, LaunchFailed
 from advisor.terms.job import TrialResult
 from advisor.terms.outcome import Reason
@@ -33,6 +33,8 @@ _FITTED = 6
 _MOST = math.log(10)
 #: Servers that are as likely differ in a setting's headroom by no more than this, as a logarithm.
 _MOST_APART = math.log(2)
+#: The probability that a setting starts of which the simulator knows nothing.
+_RUNS_UNKNOWN = 0.9
 #: Settings that miss at every multiple, or meet at every one, keep this much of their order.
 _TILT = 0.05
 
@@ -61,17 +63,19 @@ class Physics:
     #: absolute, ascending
     multiples: tuple[float, ...]
     seed: int
+    #: to play in; one where servers are measured meanwhile
+    threads: int = field(default_factory=lambda: os.cpu_count() or 1)
     #: of each launch
     _points: list[list[Point]] = field(default_factory=list)
     _fit: Fit | None = None
     #: the likeliest server first
     _servers: list[Constants] = field(default_factory=list)
-    _known: dict[str, tuple[Float64, float]] = field(default_factory=dict)
+    _known: dict[str, tuple[Float64, float] | None] = field(default_factory=dict)
     #: (what matters of a setting, server, multiple) -> how far over its limits it is
     _excesses: dict[tuple[EngineConfig, int, int], float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        rng = np.random.default_rng([self.seed, 7])
+        rng = np.random.default_rng([self.seed % 2**64, 7])
         drawn = rng.normal(0.0, _PRIOR_SPREAD, (DRAWS, len(FREE.names)))
         low, high = FREE.bounds
         start = FREE.start
@@ -81,11 +85,17 @@ class Physics:
     def expect(self, settings: Sequence[Setting]) -> Expected:
         """Plays those that it has not played on the servers of now."""
         new = [each for each in settings if each.key not in self._known]
-        with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
+        with ThreadPoolExecutor(self.threads) as threads:
             for setting, found in zip(new, threads.map(self._expect, new), strict=True):
                 self._known[setting.key] = found
-        carried = np.array([self._known[each.key][0] for each in settings])
-        starts = np.array([self._known[each.key][1] for each in settings])
+        known = [self._known[each.key] for each in settings]
+        # of those it cannot tell anything of, what it tells of the others
+        told = [float(each[0][0]) for each in known if each is not None]
+        middle = float(np.median(told)) if told else 0.0
+        unknown = (np.full(1 + DRAWS, middle), _RUNS_UNKNOWN)
+        carried, starts = (
+            np.array([(each or unknown)[part] for each in known]) for part in (0, 1)
+        )
         return Expected(carried[:, 0], carried[:, 1:] - carried[:, :1], starts)
 
     def learn(self, setting: Setting, result: TrialResult) -> None:
@@ -93,8 +103,12 @@ class Physics:
 
         After the 1st, 2nd, 4th, 8th … launch: each one more tells less.
         """
+        if not result.measurements:
+            return
+        # as resolved by now: one that is relative to the baseline is no limit yet at first
+        self.targets = tuple(each.target for each in result.measurements[0].judgements)
         try:
-            config = resolve(setting, self.hardware)
+            config = self._config(setting)
         except (LaunchFailed, InputError):
             return  # it runs where the simulator says it cannot: nothing to compare it with
         points = [
@@ -106,8 +120,6 @@ class Physics:
         points = [*points[:1], *points[1:][-1:]]
         if not points:
             return
-        # as resolved by now: one that is relative to the baseline is no limit yet at first
-        self.targets = tuple(each.target for each in result.measurements[0].judgements)
         self._points.append(points)
         if len(self._points).bit_count() > 1:
             return
@@ -117,10 +129,18 @@ class Physics:
         self._known.clear()
         self._excesses.clear()
 
-    def _expect(self, setting: Setting) -> tuple[Float64, float]:
-        """Logarithms of the headroom on each server, and the probability that it starts."""
+    def _config(self, setting: Setting) -> EngineConfig:
+        """Without flags that the simulator does not model: they may do anything or nothing."""
+        flags = modelled(dict(setting.flags))
+        return resolve(Setting.of(setting.model, flags, setting.knobs), self.hardware)
+
+    def _expect(self, setting: Setting) -> tuple[Float64, float] | None:
+        """Logarithms of the headroom on each server, and the probability that it starts; None for
+        a checkpoint that it does not know."""
         try:
-            config = resolve(setting, self.hardware)
+            config = self._config(setting)
+        except InputError:
+            return None
         except LaunchFailed as exc:
             never = np.full(1 + DRAWS, math.log(self.multiples[0]) - _TILT * _MOST)
             return never, 0.0 if exc.failure.reason is Reason.INVALID_SETTING else 0.1
@@ -177,7 +197,8 @@ def what_matters(config: EngineConfig, played: Played) -> EngineConfig:
 
 
 def worst_excess(replays: Sequence[Traces], targets: Sequence[Target]) -> float:
-    """ln(estimate / limit) of the target that is furthest over, or nearest to, its limit."""
+    """ln(estimate / limit) of the target that is furthest over, or nearest to, its limit; one
+    without samples is as far over as any."""
     found = [-_MOST]
     for target in targets:
         if target.metric is Metric.ERRORS or target.percentile is None:
@@ -186,7 +207,9 @@ def worst_excess(replays: Sequence[Traces], targets: Sequence[Target]) -> float:
             found.append(_MOST if 100 * failed > target.limit else -_MOST)
             continue
         estimate = percentile_ms(replays, target.metric, target.percentile)
-        if estimate is not None:
-            ratio = estimate * 1e6 / target.limit_ns
-            found.append(min(max(math.log(ratio), -_MOST), _MOST) if ratio > 0 else -_MOST)
+        if estimate is None:
+            found.append(_MOST)
+            continue
+        ratio = estimate * 1e6 / target.limit_ns
+        found.append(min(max(math.log(ratio), -_MOST), _MOST) if ratio > 0 else -_MOST)
     return max(found)

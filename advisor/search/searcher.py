@@ -8,19 +8,17 @@ from enum import StrEnum
 
 import numpy as np
 
-from advisor.search.exclusions import effective_flags, excluded_by, runs_as
 from advisor.search.greybox import GreyBox, Grid, places
-from advisor.search.ignored import Ignored
+from advisor.search.left import Left
 from advisor.search.objective import WORST_EXCESS, Constraints, Score, bounded
 from advisor.search.physics import Expected, Physics
-from advisor.search.rule import VLLM_RULES
 from advisor.search.shortfall import off_by
-from advisor.search.simpler import simpler
 from advisor.search.space import Space
 from advisor.search.study import STARTUP_TRIALS, Point, Suggester, Told, tpe
+from advisor.search.surrogate import Float64
 from advisor.terms.errors import InputError
 from advisor.terms.flags import FlagValue
-from advisor.terms.job import Proposal, TrialResult
+from advisor.terms.job import SMALLER_CHANGE, Proposal, TrialResult
 from advisor.terms.outcome import TrialState
 from advisor.terms.setting import Setting
 
@@ -35,6 +33,9 @@ _MOST_ROWS = 400
 #: The search ends when no launch is expected to gain more than this share, once so many ended: a
 #: few measurements of each setting would be needed to see less.
 _LEAST_GAIN, _LEAST_ENDED = 0.005, 6
+
+
+_EXHAUSTED = "every setting of the Space was tried"
 
 
 class SamplerName(StrEnum):
@@ -75,6 +76,7 @@ class OptunaSearcher:
         sampler: str = SamplerName.ADVISOR,
         seed: int = 0,
         load: float | None = None,
+        gpus: int | None = None,
         replay_s: float = 60.0,
         may_be_advised: Callable[[Setting], bool] = lambda setting: True,
     ) -> None:
@@ -82,7 +84,8 @@ class OptunaSearcher:
         values per measured trial, 0 or less when the target is met at the job's load.
 
         `load` is the job's where scores are load multiples, None where they are something else:
-        `advisor` is then `tpe`. `replay_s` is what a launch takes beside its cold start.
+        `advisor` is then `tpe`. `gpus`: a score is the multiple that so many GPUs would carry,
+        None: that the setting's own do. `replay_s` is what a launch takes beside its cold start.
         `advisor` and `gp` spend launches on others than those that `may_be_advised` last.
 
         Raises InputError for an unknown sampler, or `gp` where scores are no load multiples,
@@ -96,6 +99,7 @@ class OptunaSearcher:
         self._targets = targets
         self._seed = seed
         self._log_load = None if load is None else math.log(load)
+        self._gpus = gpus
         #: None where the simulator knows nothing of the server
         self.physics: Physics | None = None
         self._replay_s = replay_s
@@ -104,34 +108,41 @@ class OptunaSearcher:
         self.startup_trials = STARTUP_TRIALS
         self._cold_start_s: dict[str | None, float] = {}
         self._suggester = Suggester(space, model)
-        self._open = {setting.key: setting for setting in space.settings(model, fixed)}
+        self._left = Left(space, model, fixed)
+        self._open = self._left.by_key
         self._by_choice = {_choice(setting): setting.key for setting in self._open.values()}
-        self._space = space
         self._asked: dict[str, Setting] = {}
-        self._done: set[str] = set()
-        self._must_fail: list[Callable[[Setting], bool]] = []
-        self._ignored = Ignored()
         self._failures: Counter[str] = Counter()
+        self._last_failed: str | None = None
         self._told: list[Told] = []
         self._ended = 0
-        self._why_ended = "every setting of the Space was tried"
+        self._why_ended = _EXHAUSTED
 
     def ask(self) -> Proposal | None:
         """The next setting, never one already told; None when the Space is exhausted, or when no
         setting left is expected to gain anything that could be measured."""
         free = [key for key in self._open if key not in self._asked]
         if not free:
+            self._why_ended = _EXHAUSTED
             return None
         # Trials that ended and are still asked, not calls: what a restart can count again.
         turn = [self._seed & (2**64 - 1), self._ended + len(self._asked)]
         rng = np.random.default_rng(turn)
-        key, origin, gain = self._choose(free, rng)
-        if gain is not None and gain < _LEAST_GAIN and self._ended >= _LEAST_ENDED:
+        # what failed by our fault just now has its second turn after another, or instead of an end
+        modelled = self._sampler in (SamplerName.ADVISOR, SamplerName.GP)
+        others = [key for key in free if not modelled or key != self._last_failed] or free
+        key, origin, gain = self._choose(others, rng)
+        if self._is_too_little(gain) and len(others) < len(free):
+            key, origin, gain = self._choose(free, rng)
+        if self._is_too_little(gain):
             self._why_ended = f"no setting left is expected to gain more than {_LEAST_GAIN:.1%}"
             return None
         setting = self._open[key]
         self._asked[key] = setting
         return Proposal(setting, origin + (", retry" if self._failures[key] else ""))
+
+    def _is_too_little(self, gain: float | None) -> bool:
+        return gain is not None and gain < _LEAST_GAIN and self._ended >= _LEAST_ENDED
 
     def resume(self, proposal: Proposal) -> None:
         """One that an earlier process asked for is launched again: it is running, as if it had
@@ -144,18 +155,13 @@ class OptunaSearcher:
         return self._why_ended
 
     def simpler(self, setting: Setting, baseline: Setting) -> Proposal | None:
-        """The setting with one of its changes against the baseline taken back, not yet tried and
-        not known to fail; None when there is no such."""
-        rules = (*VLLM_RULES, *self._space.rules)
-        for other in simpler(setting, baseline, self._space):
-            flags = dict(other.flags)
-            tried = other.key in self._done or other.key == baseline.key
-            if tried or any(must_fail(other) for must_fail in self._must_fail):
-                continue
-            if all(rule.holds(flags) for rule in rules):
-                self._asked[other.key] = other
-                return Proposal(other, "smaller change")
-        return None
+        """One of its changes against the baseline taken back, not yet tried and not known to fail;
+        None when there is no such."""
+        other = self._left.simpler(setting, baseline)
+        if other is None:
+            return None
+        self._asked[other.key] = other
+        return Proposal(other, SMALLER_CHANGE)
 
     def _choose(self, free: list[str], rng: np.random.Generator) -> tuple[str, str, float | None]:
         """Key and origin, and the share that it is expected to gain where that is known."""
@@ -182,8 +188,6 @@ class OptunaSearcher:
     def _grey_box(
         self, free: list[str], log_load: float, rng: np.random.Generator
     ) -> tuple[str, str, float]:
-        # what failed by our fault is tried again when nothing else is left
-        free = [key for key in free if not self._failures[key]] or free
         free = [key for key in free if self._may_be_advised(self._open[key])] or free
         # at random, so that the first of those that seem equal is not always the same
         free = [free[n] for n in rng.permutation(len(free))[:_MOST_ROWS]]
@@ -197,9 +201,10 @@ class OptunaSearcher:
             places=places([point.params for point in points], distributions),
             expected=self._expected(rows),
             minutes=np.array([self._minutes(setting) for setting in rows]),
+            log_load=log_load - self._log_gpus(rows),
             free=range(len(told), len(rows)),
         )
-        sampler = GreyBox(grid, log_load)
+        sampler = GreyBox(grid)
         seen = [replace(each, row=number[each.setting.key]) for each in self._told]
         study = self._suggester.open(sampler, seen, ())
         key = self._by_choice[_named(*self._suggester.suggest(study))]
@@ -208,7 +213,14 @@ class OptunaSearcher:
     def _expected(self, settings: Sequence[Setting]) -> Expected | None:
         if self.physics is None or self._sampler is not SamplerName.ADVISOR:
             return None
-        return self.physics.expect(settings)
+        found = self.physics.expect(settings)
+        return replace(found, log_headroom=found.log_headroom - self._log_gpus(settings))
+
+    def _log_gpus(self, settings: Sequence[Setting]) -> Float64:
+        """What a multiple loses when it is that of as many GPUs as scores are of."""
+        if self._gpus is None:
+            return np.zeros(len(settings))
+        return np.log([setting.gpus / self._gpus for setting in settings])
 
     def _minutes(self, setting: Setting) -> float:
         """What a launch takes: as cold as its variant's last start, or any one's before that."""
@@ -228,15 +240,16 @@ class OptunaSearcher:
         if result.state is TrialState.INTERRUPTED:
             return
         self._ended += 1
-        self._done.add(setting.key)
-        if result.state is TrialState.FAILED:
+        failed = result.state is TrialState.FAILED
+        self._last_failed = setting.key if failed else None
+        if failed:
             self._failures[setting.key] += 1
             retries = result.failure.rule.retries if result.failure else _VOID_RETRIES
             if self._failures[setting.key] > retries:
-                self._open.pop(setting.key, None)
+                self._left.give_up(setting)
             return
         self._learn(setting, result)
-        self._close(setting, result)
+        self._left.close(setting, result)
 
     def _learn(self, setting: Setting, result: TrialResult) -> None:
         resolved = result.launch.resolved if result.launch else ()
@@ -260,24 +273,11 @@ class OptunaSearcher:
         if result.launch is not None:
             self._cold_start_s[setting.variant] = result.launch.cold_start_s
         if self.physics is not None and result.state is TrialState.MEASURED:
-            self.physics.learn(setting, result)
-
-    def _close(self, setting: Setting, result: TrialResult) -> None:
-        """Never ask this one again, nor any that would repeat it or must fail as it did."""
-        self._open.pop(setting.key, None)
-        if result.launch is not None:
-            ran = effective_flags(setting, result.launch.resolved)
-            self._drop([s for s in self._open.values() if runs_as(s, setting, ran)])
-        if result.failure is not None and result.state is TrialState.INFEASIBLE:
-            must_fail = excluded_by(setting, result.failure)
-            self._must_fail.append(must_fail)
-            self._drop([s for s in self._open.values() if must_fail(s)])
-        self._ignored.hear(setting, result.launch)
-        self._drop(self._ignored.repeats(self._open.values()))
-
-    def _drop(self, settings: list[Setting]) -> None:
-        for setting in settings:
-            self._open.pop(setting.key, None)
+            # as it ran: a server may not take a knob as it is asked
+            ran = {n: v for n, v in resolved if n in setting.knobs}
+            flags = {**dict(setting.flags), **ran}
+            as_ran = Setting.of(setting.model, flags, setting.knobs, setting.variant)
+            self.physics.learn(as_ran, result)
 
 
 def _choice(setting: Setting) -> "_Choice":

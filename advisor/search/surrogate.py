@@ -57,8 +57,8 @@ class Belief:
         """float64[n]"""
         return np.asarray(self.weights @ self.means)
 
-    def chance_above(self, level: float) -> Float64:
-        """float64[n], the probability that a score is above this one."""
+    def chance_above(self, level: float | Float64) -> Float64:
+        """float64[n], the probability that a score is above this one, or above its own."""
         return np.asarray(self.weights @ special.ndtr((self.means - level) / self.deviations))
 
     def expected_gain(self, best: float) -> Float64:

@@ -1,6 +1,7 @@
 """vLLM's V1 scheduler as a step loop with a roofline cost model; pure and deterministic."""
 
 from advisor.sim.config import EngineConfig, resolve
+from advisor.sim.flagvalues import modelled
 from advisor.sim.hardware import Hardware, hardware, hardware_names
 from advisor.sim.models import ModelShape, model, model_names
 from advisor.sim.simulate import SimRun, simulate
@@ -16,6 +17,7 @@ __all__ = [
     "hardware_names",
     "model",
     "model_names",
+    "modelled",
     "resolve",
     "simulate",
 ]

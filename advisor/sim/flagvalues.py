@@ -66,6 +66,15 @@ _FIXED: Mapping[str, FlagValue] = {
 KNOWN_FLAGS = MODELLED | NO_EFFECT | frozenset(_FIXED)
 
 
+def modelled(flags: Mapping[str, FlagValue]) -> dict[str, FlagValue]:
+    """Without what the simulator refuses only because it does not model it."""
+    return {
+        name: value
+        for name, value in flags.items()
+        if name in KNOWN_FLAGS and _FIXED.get(name, value) == value
+    }
+
+
 def invalid(message: str, shortfall: float | None = None) -> LaunchFailed:
     """The refusal of a setting whose flags make no sense."""
     return refused(Reason.INVALID_SETTING, "config", message, shortfall)

@@ -183,6 +183,10 @@ class Soak:
         return not self.trouble
 
 
+#: Where a trial comes from that takes back one change of the best setting, after the search.
+SMALLER_CHANGE = "smaller change"
+
+
 @dataclass(frozen=True, slots=True)
 class Proposal:
     """What the searcher wants tried next."""

@@ -1,47 +1,35 @@
-"""Where two settings differ on every window, so that no single launch makes the difference."""
+"""Whether two settings differ on every window, so that no single launch makes the difference."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Sequence
 
+from advisor.measure.curves import Curves
 from advisor.measure.headroom import worst_excess
 from advisor.measure.measure import measure
-from advisor.terms.job import JobSpec, Trial
 from advisor.terms.target import Target
-from advisor.tune.ports import Scored
+
+#: On a light window both may be within their limits: this much nearer to one, as the logarithm of
+#: estimate / limit, is more than launches of one setting differ by where no queue grows.
+_NEARER = math.log(1.1)
 
 
-def apart_at(
-    ours: Sequence[Trial],
-    theirs: Sequence[Trial],
-    scored: Mapping[int, Sequence[Scored]],
-    targets: Sequence[Target],
-    spec: JobSpec,
-) -> tuple[float, ...]:
-    """The load multiples at which, on each window, ours lies within all limits and theirs over
-    one, by the window's own percentiles. Each window was replayed on a launch of its own."""
-    ours_over, theirs_over = (_over(arm, scored, targets, spec) for arm in (ours, theirs))
-    shared = ours_over.keys() & theirs_over.keys()
-    parted = {pair: not ours_over[pair] and theirs_over[pair] for pair in shared}
-    multiples = {multiple for _, multiple in ours_over.keys() | theirs_over.keys()}
-    return tuple(
-        multiple
-        for multiple in sorted(multiples)
-        if any(at == multiple for _, at in parted)
-        and all(apart for (_, at), apart in parted.items() if at == multiple)
-    )
+def are_apart(
+    pairs: Sequence[tuple[Curves, Curves]], targets: Sequence[Target], confidence: float
+) -> bool:
+    """Of (ours, theirs) on one window each, every replay on a launch of its own.
+
+    Ours has to lie within all limits on each window, theirs over one. Of three windows one may be
+    so light that theirs lies within too, but then clearly nearer to its limit (how often equal
+    settings look so: docs/measuring.md).
+    """
+    light = 0
+    for ours, theirs in pairs:
+        our_excess, their_excess = (_excess(each, targets, confidence) for each in (ours, theirs))
+        if our_excess > 0 or their_excess - our_excess < _NEARER:
+            return False
+        light += their_excess <= 0
+    return bool(pairs) and light <= len(pairs) // 3
 
 
-def _over(
-    arm: Sequence[Trial],
-    scored: Mapping[int, Sequence[Scored]],
-    targets: Sequence[Target],
-    spec: JobSpec,
-) -> dict[tuple[str, float], bool]:
-    """By window and multiple, whether an estimate there lies over its limit."""
-    return {
-        (replay.window, replay.multiple): worst_excess(
-            measure([replay.curves], targets, replay.multiple, spec.confidence)
-        )
-        > 0
-        for trial in arm
-        for replay in scored.get(trial.number, ())
-    }
+def _excess(replay: Curves, targets: Sequence[Target], confidence: float) -> float:
+    return worst_excess(measure([replay], targets, 1.0, confidence))

@@ -8,13 +8,14 @@ from advisor.advice.background import Background, Ranges, Served
 from advisor.advice.choose import candidates, effective
 from advisor.measure.headroom import headroom
 from advisor.measure.measure import measure
-from advisor.terms.job import Job, JobSpec, Phase, Trial
+from advisor.terms.job import Job, JobSpec, Objective, Phase, Trial
 from advisor.terms.outcome import TrialState
+from advisor.terms.setting import Setting
 from advisor.terms.target import Target
 from advisor.tune.attempts import over
 from advisor.tune.budget import gpu_hours
-from advisor.tune.confirmation import baseline_held_out, baseline_noise, pooled_rounds
 from advisor.tune.ports import Scored
+from advisor.tune.rounds import baseline_held_out, baseline_noise, pooled_rounds
 
 
 def baseline_of(trials: Sequence[Trial]) -> Trial | None:
@@ -30,20 +31,23 @@ def searched(trials: Sequence[Trial]) -> list[Trial]:
     return found if baseline is None else [baseline, *found]
 
 
-def to_beat(trials: Sequence[Trial], spec: JobSpec) -> float | None:
-    """The load multiple that a setting has to carry to be confirmed: more than the baseline, and
-    than the last of as many settings as are; None while any may be."""
+def to_beat(trials: Sequence[Trial], spec: JobSpec, setting: Setting) -> float | None:
+    """The load multiple that this setting has to carry to be confirmed: more than the baseline,
+    and than the last of as many settings as are, for cost on each GPU; None while any may be."""
     baseline = baseline_of(trials)
     if baseline is None:
         return None
-    carried = [_carries(trial) for trial in candidates(searched(trials), spec, baseline.setting)]
+    on_gpus = setting.gpus if spec.objective is Objective.COST else 1
+
+    def as_much(trial: Trial) -> float | None:
+        low = None if trial.result.headroom is None else trial.result.headroom.low
+        theirs = trial.setting.gpus if spec.objective is Objective.COST else 1
+        return None if low is None else low * on_gpus / theirs
+
+    carried = [as_much(trial) for trial in candidates(searched(trials), spec, baseline.setting)]
     last = sorted((each for each in carried if each is not None), reverse=True)[spec.rounds - 1 :]
-    least = [each for each in (_carries(baseline), *last[:1]) if each is not None]
+    least = [each for each in (as_much(baseline), *last[:1]) if each is not None]
     return max(least, default=None)
-
-
-def _carries(trial: Trial) -> float | None:
-    return None if trial.result.headroom is None else trial.result.headroom.low
 
 
 def case_of(
@@ -79,10 +83,12 @@ def case_of(
 
 
 def _served(trials: Sequence[Trial], scored: Mapping[int, Sequence[Scored]]) -> tuple[Served, ...]:
-    """Settings with every knob explicit, as those of the case."""
+    """Settings with every knob explicit, as those of the case. Not what was measured beside loaded
+    neighbours, or as a control: it is to be set beside what was measured alone, once a window."""
     return tuple(
         Served(setting, each.window, each.multiple, each.facts, not each.curves.stopped)
         for trial in trials
+        if trial.phase not in (Phase.NEIGHBOURS, Phase.CONTROL)
         for setting in [effective(trial) if trial.phase is Phase.BASELINE else trial.setting]
         for each in scored.get(trial.number, ())
     )

@@ -23,11 +23,11 @@ from advisor.terms.job import Job, Phase, Proposal, Trial
 from advisor.terms.profile import Windows
 from advisor.terms.setting import Setting
 from advisor.terms.target import Target, Verdict
-from advisor.tune.attempts import cut_off, in_order_of_end, is_settled, over
+from advisor.tune.attempts import before_its_end, cut_off, in_order_of_end, is_settled, over
 from advisor.tune.book import Book
 from advisor.tune.budget import MOST_FAILURES_IN_A_ROW, Budget, failures_in_a_row
 from advisor.tune.case import baseline_of, case_of, searched, to_beat
-from advisor.tune.confirmation import Step, finalist_of, steps_of
+from advisor.tune.confirmation import Step, as_good, claim_multiple, finalist_of, steps_of
 from advisor.tune.lanes import Lanes
 from advisor.tune.neighbours import among_neighbours, is_due, why_alone
 from advisor.tune.ports import Ledger, Searcher
@@ -118,23 +118,36 @@ class Conductor:
                 else:
                     await lanes.one_ends()  # which may teach what else is worth a launch
         self.notes.append(found)
+        self._recall(after_its_end=True)
 
     def _next(self) -> Proposal | str:
-        """What to launch next, first what was cut off by the end of a process; else why not."""
-        why = self._budget.why_stop(self._book.trials())
+        """What to launch next, first what was cut off by the end of a process; else why not.
+
+        Once anything followed the search it is over, whatever was learnt since: another finalist
+        may not take over a round that has begun.
+        """
+        trials = self._book.trials()
+        searching = before_its_end(trials)
+        why = self._budget.why_stop(searching)
         if why is not None:
             return why
-        self._refuse_when_failing()
-        left = cut_off(self._book.trials())
-        if not left:
-            return self.searcher.ask() or f"The search ended because {self.searcher.why_ended}"
-        again = Proposal(left[0].setting, left[0].origin)
-        self.searcher.resume(again)
-        return again
+        is_over = len(searching) < len(trials)
+        if not is_over:
+            self._refuse_when_failing()
+            if left := cut_off(searching):
+                again = Proposal(left[0].setting, left[0].origin)
+                self.searcher.resume(again)
+                return again
+        proposal = self.searcher.ask()
+        if proposal is None:
+            return f"The search ended because {self.searcher.why_ended}"
+        return "The search had ended before this job was resumed" if is_over else proposal
 
     async def _simplify(self) -> None:
         """Take back each change of the best setting that does not pay, while launches are left."""
         baseline = baseline_of(self._book.trials())
+        if any(trial.phase.is_proof for trial in self._book.trials()):
+            return  # a finalist is fixed
         while baseline is not None and self._budget.why_stop(self._book.trials()) is None:
             self._refuse_when_failing()
             leaders = finalists(searched(self._book.trials()), self.job.spec, baseline)
@@ -143,13 +156,20 @@ class Conductor:
             proposal = self.searcher.simpler(leaders[0].setting, baseline.setting)
             if proposal is None:
                 return
-            await self._search_trial(Phase.SEARCH, proposal, self.runner)
+            leader = leaders[0]
+            carried = claim_multiple(leader, self.job.spec)
+            as_much = as_good(carried, leader.setting, proposal.setting, self.job.spec)
+            await self._search_trial(Phase.SEARCH, proposal, self.runner, as_much)
 
-    def _recall(self) -> None:
+    def _recall(self, *, after_its_end: bool = False) -> None:
         """After a restart: the searcher hears again what the ledger already knows, in the order
-        in which it heard it."""
-        for trial in in_order_of_end(over(self._book.trials())):
-            if trial.phase in (Phase.BASELINE, Phase.SEARCH):
+        in which it heard it; what came after the end of the search when it has ended again."""
+        trials = self._book.trials()
+        of_the_search = {trial.number for trial in before_its_end(trials)}
+        for trial in in_order_of_end(over(trials)):
+            if trial.phase not in (Phase.BASELINE, Phase.SEARCH):
+                continue
+            if (trial.number not in of_the_search) is after_its_end:
                 self._tell(trial)
 
     def _tell(self, trial: Trial) -> None:
@@ -203,7 +223,10 @@ class Conductor:
         )
         await self._book.to_its_end(number, run)
 
-    async def _search_trial(self, phase: Phase, proposal: Proposal, runner: TrialRunner) -> None:
+    async def _search_trial(
+        self, phase: Phase, proposal: Proposal, runner: TrialRunner, as_much: float | None = None
+    ) -> None:
+        """`as_much`: the load multiple that it has to carry, None: that of a finalist."""
         number = self._book.open(phase, proposal)
         targets = self.ledger.job(self.job.id).targets
         run = runner.search(
@@ -212,7 +235,7 @@ class Conductor:
             self._book.keep(number),
             self._resolve,
             whole=phase is Phase.BASELINE,
-            to_beat=to_beat(self._book.trials(), self.job.spec),
+            to_beat=as_much or to_beat(self._book.trials(), self.job.spec, proposal.setting),
         )
         self._tell(await self._book.to_its_end(number, run))
 

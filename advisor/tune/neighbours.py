@@ -34,6 +34,8 @@ _LEAST_LAUNCHES = 3
 _ALIKE = 1 + AS_GOOD
 #: Without an interval: ratios beyond this are no chance.
 _MOST_RATIO = 1.1
+#: On every single window: ratios beyond this are none either.
+_MOST_EACH = 1.2
 
 _ALONE = "The search ran on the first GPU set alone"
 
@@ -107,7 +109,7 @@ def why_alone(
     if baseline is None or baseline.result.state is not TrialState.MEASURED:
         return f"{_ALONE}: without a measured baseline nothing shows whether sets disturb others"
     if not checks:
-        return f"{_ALONE}: too few launches were left to see whether sets disturb each other"
+        return f"{_ALONE}: its budget left no launch to see whether sets disturb each other"
     check = checks[-1]
     if check.result.state is not TrialState.MEASURED:
         failure = check.result.failure
@@ -147,12 +149,13 @@ def _by_window(scored: Sequence[Scored], load: float) -> dict[str, Curves]:
 def _slower_percentile(
     pairs: Sequence[tuple[Curves, Curves]], metric: Metric, percentile: float, confidence: float
 ) -> str | None:
-    """By the interval over pairs of windows; by the bare ratio where there is none."""
+    """By the interval over pairs of windows, or by each of them; by the bare ratio where there is
+    none."""
     name = f"{metric.upper()} p{percentile:g}"
     compared = compare(pairs, metric, percentile, confidence)
     if compared is not None:
         low, high = compared.lower_ratio, compared.upper_ratio
-        if low <= _ALIKE:
+        if low <= _ALIKE and not _each_is_slower(pairs, metric, percentile):
             return None
         return f"{name} is {low:.2f} to {high:.2f} times as long over {compared.pairs} windows"
     ours, theirs = (
@@ -163,6 +166,18 @@ def _slower_percentile(
     if math.isinf(ours) or theirs == 0:
         return f"{name} has no ratio to what it is alone"
     return f"{name} is {ours / theirs:.2f} times as long"
+
+
+def _each_is_slower(
+    pairs: Sequence[tuple[Curves, Curves]], metric: Metric, percentile: float
+) -> bool:
+    """Where tails vary, three pairs leave an interval wide; that all lie on one side is no chance
+    either."""
+    ratios = []
+    for pair in pairs:
+        ours, theirs = (_percentile([side], metric, percentile) for side in pair)
+        ratios.append(ours / theirs if ours is not None and theirs else 0.0)
+    return min(ratios, default=0.0) > _MOST_EACH
 
 
 def _percentile(replays: Sequence[Curves], metric: Metric, percentile: float) -> float | None:

@@ -1,4 +1,4 @@
-"""What a job raises beside latencies, compared window by window."""
+"""A rate that a job raises, compared window by window."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,20 +17,20 @@ def raised(
     ours: Sequence[Trial],
     theirs: Sequence[Trial],
     scored: ByTrial,
-    claim: float,
     targets: Sequence[Target],
     spec: JobSpec,
     confidence: float,
 ) -> Raised | None:
     """Ours against theirs in the job's objective, two-sided at `confidence` (0..1).
 
-    Throughput and goodput are those at the job's load, cost is that at the claimed one. None for
-    headroom and latency, where the targets alone decide.
+    At the job's load. None for headroom and latency, where the targets alone decide; without a
+    comparison for cost, where it is decided by what is carried on each GPU.
     """
     if spec.objective in (Objective.HEADROOM, Objective.LATENCY):
         return None
-    multiple = claim if spec.objective is Objective.COST else spec.load
-    arms = [_by_window(arm, scored, multiple, targets, spec.objective) for arm in (ours, theirs)]
+    if spec.objective is Objective.COST:
+        return Raised(spec.objective, None)
+    arms = [_by_window(arm, scored, targets, spec) for arm in (ours, theirs)]
     shared = sorted(arms[0].keys() & arms[1].keys())
     pairs = [(arms[0][window], arms[1][window]) for window in shared]
     return Raised(spec.objective, compare_rates(pairs, confidence))
@@ -39,25 +39,20 @@ def raised(
 def _by_window(
     trials: Sequence[Trial],
     scored: ByTrial,
-    multiple: float,
     targets: Sequence[Target],
-    objective: Objective,
+    spec: JobSpec,
 ) -> dict[str, float]:
     return {
-        replay.window: _rate(replay, trial.setting.gpus, targets, objective)
+        replay.window: _rate(replay, targets, spec.objective)
         for trial in trials
         for replay in scored.get(trial.number, ())
-        if replay.multiple == multiple
+        if replay.multiple == spec.load
     }
 
 
-def _rate(replay: Scored, gpus: int, targets: Sequence[Target], objective: Objective) -> float:
+def _rate(replay: Scored, targets: Sequence[Target], objective: Objective) -> float:
     """Per second of the window, of which more is better."""
     seconds = replay.curves.window_ns / 1e9
-    match objective:
-        case Objective.GOODPUT:
-            return int(good_requests(replay.curves, targets).sum()) / seconds
-        case Objective.COST:
-            return replay.curves.total_tokens / gpus / seconds
-        case _:
-            return replay.curves.output_tokens / seconds
+    if objective is Objective.GOODPUT:
+        return int(good_requests(replay.curves, targets).sum()) / seconds
+    return replay.curves.output_tokens / seconds

@@ -7,7 +7,7 @@ from itertools import cycle
 
 from advisor.bench.headroom import bracket
 from advisor.bench.play import Assess, Player, salt
-from advisor.bench.soak import most_open, soak, soak_plan
+from advisor.bench.soak import most_at_once, most_open, soak, soak_plan
 from advisor.measure.curves import Curves, curves
 from advisor.measure.headroom import headroom
 from advisor.measure.measure import measure
@@ -154,7 +154,7 @@ class TrialRunner:
                 found.measurements.append(self._measure(pool, targets, multiple, 1))
             if soak_with is None:
                 return
-            requests = max(soak_with, found.most_open or 1)
+            requests = min(max(soak_with, found.most_open or 1), most_at_once(server.launch))
             prompts = salt(self.spec.seed, setting.key, window.name, "soak")
             self.watch.replaying("soak", max(multiples))
             try:

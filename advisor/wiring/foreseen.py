@@ -1,5 +1,6 @@
 """What the search may foresee: the job's load on the simulator, where it knows the server."""
 
+import os
 from functools import cache
 
 from advisor.calibrate.percentiles import Played
@@ -40,4 +41,5 @@ def foreseen(prepared: Prepared, engine: EngineInfo) -> Physics | None:
         spec.targets,
         tuple(spec.load * multiple for multiple in spec.multiples),
         spec.seed,
+        threads=1 if prepared.beside else os.cpu_count() or 1,
     )

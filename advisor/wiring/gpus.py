@@ -1,9 +1,12 @@
 """Which GPUs a job may use, from the words that were given."""
 
 import re
+from collections.abc import Iterable
 
 from advisor.terms.errors import InputError
+from advisor.terms.flags import to_argv
 from advisor.terms.job import EngineInfo, JobSpec
+from advisor.terms.setting import PARALLEL_FLAGS, Setting
 
 
 def gpu_sets(text: str | None) -> str | None:
@@ -31,6 +34,21 @@ def gpu_sets(text: str | None) -> str | None:
     if twice is not None:
         raise InputError(f"gpu sets {text!r}: GPU {twice} is in it twice; expected each once")
     return ";".join(",".join(part) for part in sets)
+
+
+def check_set_size(spec: JobSpec, settings: Iterable[Setting]) -> None:
+    """Raises InputError where a setting needs more GPUs than a set has."""
+    if spec.gpus is None:
+        return
+    most = max(settings, key=lambda setting: setting.gpus)
+    size = len(spec.gpus.split(";")[0].split(","))
+    if most.gpus > size:
+        flags = [(name, value) for name, value in most.flags if name in PARALLEL_FLAGS]
+        raise InputError(
+            f"gpu sets {spec.gpus!r}: a launch with {' '.join(to_argv(flags))} needs {most.gpus} "
+            f"GPUs; expected as many in each set, with commas between them, e.g. "
+            f"{','.join(map(str, range(most.gpus)))}"
+        )
 
 
 def check_gpu_hours(spec: JobSpec, engine: EngineInfo) -> None:

@@ -27,6 +27,7 @@ from advisor.terms.profile import Profile
 from advisor.terms.setting import Setting
 from advisor.tune.plan import SplitPlan, plan_split
 from advisor.tune.ports import Bench
+from advisor.wiring.gpus import check_set_size
 from advisor.wiring.machine import log_dir
 from advisor.wiring.spec import checkpoint_of, simulated_hardware
 
@@ -80,6 +81,7 @@ def prepare(spec: JobSpec) -> Prepared:
     fixed = parse_flags(spec.baseline)
     space = parse_space(spec.space)
     baseline = Setting.of(spec.model, fixed, knobs=tuple(space.searched()))
+    check_set_size(spec, (baseline, *space.settings(spec.model, fixed)))
     bench, *beside = _benches(spec, profile, fixed, space)
     _check_fit(spec, profile, fixed.get("max_model_len"))
     if spec.engine == "sim":
@@ -95,6 +97,7 @@ def prepare(spec: JobSpec) -> Prepared:
         sampler=spec.sampler,
         seed=spec.seed,
         load=spec.load if spec.objective in (Objective.HEADROOM, Objective.COST) else None,
+        gpus=baseline.gpus if spec.objective is Objective.COST else None,
         replay_s=_replay_s(split, spec),
         may_be_advised=lambda s: is_eligible(s, baseline, spec.accept_precision_change),
     )

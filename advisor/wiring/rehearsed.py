@@ -13,6 +13,7 @@ from advisor.bench.rehearse import SEGMENTS, SHARES, WINDOWS, rehearse
 from advisor.measure.looks import level
 from advisor.measure.rehearsal import HALVINGS, PART, POOLS, SLACK, STRETCH
 from advisor.sim.config import EngineConfig, resolve
+from advisor.sim.flagvalues import modelled
 from advisor.sim.hardware import hardware, hardware_names
 from advisor.sim.models import model
 from advisor.store.serde import dump, load
@@ -76,8 +77,9 @@ def rehearsed(prepared: Prepared, engine: EngineInfo) -> Prepared:
 
 
 def server_of(prepared: Prepared, engine: EngineInfo) -> EngineConfig | None:
-    """The baseline as the simulator runs it, or the model with vLLM's defaults where that does
-    not start; None for a model or hardware that it does not know."""
+    """The baseline as the simulator runs it, without flags that it does not model, or the model
+    with vLLM's defaults where that does not start; None for a model or hardware that it does not
+    know."""
     spec = prepared.spec
     device = spec.hardware or _device(engine.hardware)
     if device not in hardware_names():
@@ -86,7 +88,8 @@ def server_of(prepared: Prepared, engine: EngineInfo) -> EngineConfig | None:
         model(spec.model)
     except InputError:
         return None
-    for setting in (prepared.baseline, Setting.of(spec.model, {}, ())):
+    known = Setting.of(spec.model, modelled(dict(prepared.baseline.flags)))
+    for setting in (known, Setting.of(spec.model, {}, ())):
         with contextlib.suppress(LaunchFailed):
             return resolve(setting, hardware(device))
     return None

@@ -40,7 +40,8 @@ class Ranking:
 
     def __init__(self, physics: Physics, settings: Sequence[Setting]) -> None:
         found = physics.expect(settings)
-        worth = found.log_headroom * found.starts
+        # what is not expected to start comes last
+        worth = found.log_headroom + np.log(np.maximum(found.starts, 1e-9))
         self._left = [settings[n] for n in np.argsort(-worth, kind="stable")]
 
     def ask(self) -> Proposal | None:

@@ -23,6 +23,7 @@ from advisor.terms.job import Job, Phase, Trial
 from advisor.terms.outcome import Reason, TrialState
 from advisor.terms.setting import Setting
 from advisor.terms.target import Verdict
+from advisor.tune.case import baseline_of
 from advisor.wiring.asked import Asked
 from advisor.wiring.prepare import prepare
 from advisor.wiring.run import run
@@ -162,7 +163,9 @@ def check(ended: Ended) -> Evidence:
     advice = ended.advice
     assert advice.outcome is AdviceOutcome.RECOMMENDED, advice.reasons
     assert not advice.engine.simulated
-    baseline = ended.searched[0].result.at(1.0)
+    current = baseline_of(ended.trials)
+    assert current is not None
+    baseline = current.result.at(1.0)
     assert baseline is not None
     assert baseline.verdict is Verdict.MISSED
     assert len(ended.searched) == advice.search_launches <= SEARCH

@@ -109,7 +109,7 @@ def round_(
     number: int = 0,
 ) -> Round:
     """Whose launches all tell the same."""
-    return Round(number, finalist, base, claim, tuple(comparisons), (1.0, claim))
+    return Round(number, finalist, base, claim, tuple(comparisons), True, True)
 
 
 def case(

@@ -40,11 +40,15 @@ def test_a_miss_gains_only_where_every_pair_of_launches_shows_it() -> None:
     ours = arm(OURS, measurement(MET), measurement(MET, 1.5))
     theirs = arm(THEIRS, measurement(MISSED), measurement(MISSED, 1.5))
     found = round_(ours, theirs, 1.5)
-    assert gain(replace(found, apart_at=())) is None
+    neither = replace(found, apart_at_load=False, apart_at_claim=False)
+    assert gain(neither) is None
     at_claim = "it carries 1.5x the recorded load, where the baseline misses"
-    assert gain(replace(found, apart_at=(1.5,))) == at_claim
+    assert gain(replace(found, apart_at_load=False)) == at_claim
     at_load = "it meets the targets at the job's load, where the baseline misses them"
-    assert gain(replace(found, apart_at=(1.0,))) == at_load
+    assert gain(replace(found, apart_at_claim=False)) == at_load
+    by_pairs = gain(replace(neither, comparisons=(FASTER,)))
+    assert by_pairs is not None
+    assert by_pairs.startswith("TTFT p95 is 0.50 to 0.70 times the baseline's over 3 pairs")
 
 
 @pytest.mark.parametrize("ours", [UNDECIDED, MISSED])
@@ -109,7 +113,8 @@ def raised(objective: Objective, lower: float, ratio: float = 1.2, upper: float 
     return Raised(objective, RateComparison(ratio, lower, upper, 3))
 
 
-RATES = [Objective.THROUGHPUT, Objective.GOODPUT, Objective.COST]
+RATES = [Objective.THROUGHPUT, Objective.GOODPUT]
+COST = Raised(Objective.COST, None)
 
 
 @pytest.mark.parametrize("objective", RATES)
@@ -155,30 +160,52 @@ def test_what_each_rate_says() -> None:
         "targets",
         "its good requests/s are 1.25 to 1.50 times the baseline's over 3 pairs, within the "
         "targets",
-        "at 1x the recorded load a million tokens take 0.67 to 0.80 times the baseline's "
-        "GPU-hours over 3 pairs, within the targets",
     ]
 
 
+def on_gpus(ours: int, theirs: int, claim: Verdict, at_theirs: Verdict) -> str | None:
+    """The gain by cost of one that carries 2x or not, against the same load on each GPU."""
+    settings = [Setting.of("m", {"tensor_parallel_size": size}) for size in (ours, theirs)]
+    finalist = arm(settings[0], measurement(MET), measurement(claim, 2.0))
+    base = arm(settings[1], measurement(MET), measurement(at_theirs, 2.0 * theirs / ours))
+    return gain(replace(round_(finalist, base, 2.0), raised=COST))
+
+
 @pytest.mark.parametrize(
-    ("gpus", "theirs", "won"), [(1, 1, True), (1, 2, True), (2, 2, True), (2, 1, False)]
+    ("ours", "theirs", "said"),
+    [
+        (1, 1, "it carries 2x the recorded load, where the baseline misses"),
+        (
+            1,
+            2,
+            "it carries 2x the recorded load on 1 GPU, where the baseline misses at 4x on 2 GPUs",
+        ),
+        (
+            4,
+            2,
+            "it carries 2x the recorded load on 4 GPUs, where the baseline misses at 1x on 2 GPUs",
+        ),
+    ],
 )
-def test_more_load_is_cheaper_on_no_more_gpus_alone(gpus: int, theirs: int, won: bool) -> None:
-    on = [Setting.of("m", {"tensor_parallel_size": size}) for size in (gpus, theirs)]
-    ours = arm(on[0], measurement(MET), measurement(MET, 2.0))
-    base = arm(on[1], measurement(MET), measurement(MISSED, 2.0))
-    found = replace(round_(ours, base, 2.0), raised=raised(Objective.COST, 0.5))
+def test_cheaper_is_who_carries_more_on_each_gpu(ours: int, theirs: int, said: str) -> None:
+    assert on_gpus(ours, theirs, MET, MISSED) == said
+    assert on_gpus(ours, theirs, MET, UNDECIDED) is None
+    assert on_gpus(ours, theirs, UNDECIDED, MISSED) is None
+
+
+def test_a_claim_of_the_jobs_load_alone_may_be_cheaper_on_fewer_gpus() -> None:
+    one, two = (Setting.of("m", {"tensor_parallel_size": size}) for size in (1, 2))
+    base = arm(two, measurement(MET), measurement(MISSED, 2.0))
+    found = replace(round_(arm(one, measurement(MET)), base), raised=COST)
     assert gain(found) == (
-        "it carries 2x the recorded load, where the baseline misses, on no more GPUs"
-        if won
-        else None
+        "it carries 1x the recorded load on 1 GPU, where the baseline misses at 2x on 2 GPUs"
     )
+    assert gain(replace(found, baseline=arm(two, measurement(MET)))) is None
 
 
-def test_cost_is_that_of_a_load_that_is_carried() -> None:
-    ours = arm(OURS, measurement(MET), measurement(UNDECIDED, 2.0))
-    base = arm(THEIRS, measurement(MET), measurement(MET, 2.0))
-    found = replace(round_(ours, base, 2.0), raised=raised(Objective.COST, 1.4))
+def test_no_latency_is_a_gain_of_cost() -> None:
+    ours, unmet = arm(OURS, measurement(MET)), arm(THEIRS, measurement(UNDECIDED))
+    found = replace(round_(ours, unmet, comparisons=[FASTER]), raised=COST)
     assert gain(found) is None
 
 

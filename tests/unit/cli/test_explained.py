@@ -61,5 +61,5 @@ def test_a_sentence_of_the_advice_is_not_said_again() -> None:
 def test_what_a_server_does_not_tell_is_not_told() -> None:
     assert "Where a request's time went" not in printed(why())
     nothing = " ".join(["not told"] * 5)
-    assert f"this one {nothing} current {nothing}" in printed(why(ServerFacts()))
-    assert "this one 100 400 500 2000 0 current 100 400 500 2000 0" in printed(why(facts()))
+    assert f"this one {nothing} 1 current {nothing} 1" in printed(why(ServerFacts()))
+    assert "this one 100 400 500 2000 0 1 current 100 400 500 2000 0 1" in printed(why(facts()))

@@ -7,7 +7,12 @@ from contextlib import ExitStack
 
 import pytest
 
-from advisor.replay.pacing import collector_paused, precedence, quick_switches
+from advisor.replay.pacing import (
+    collector_paused,
+    precedence,
+    precedence_of_the_loop,
+    quick_switches,
+)
 
 
 def test_threads_switch_quickly_inside_only() -> None:
@@ -42,12 +47,16 @@ def test_replays_that_overlap_leave_all_as_they_found_it() -> None:
     for each in (first, second):
         each.enter_context(quick_switches())
         each.enter_context(collector_paused())
+        each.enter_context(precedence_of_the_loop())
+    policy = _policy()
     first.close()
+    assert _policy() == policy
     assert not gc.isenabled(), "the second one still plays"
     assert sys.getswitchinterval() < usual_s
     second.close()
     assert gc.isenabled()
     assert sys.getswitchinterval() == usual_s
+    assert _policy() == os.SCHED_OTHER
 
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="scheduling policies are Linux's")

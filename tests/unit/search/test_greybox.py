@@ -77,6 +77,7 @@ def test_a_forecast_of_the_opposite_is_survived(seed: int) -> None:
     assert launches_to(0.05, opposite) <= 15
 
 
+@pytest.mark.slow
 def test_without_a_forecast_it_beats_chance() -> None:
     def mean(sampler: str) -> float:
         found = [launches_to(0.05, searcher(sampler=sampler, seed=n)) for n in range(8)]

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -136,3 +137,54 @@ def test_a_launch_that_measured_nothing_teaches_nothing(state: TrialState) -> No
     before = search.expect([batched(512)]).log_headroom
     search.learn(batched(2048), TrialResult(state))
     assert (search.expect([batched(512)]).log_headroom == before).all()
+
+
+def with_flags(of: Setting, **flags: str | int | bool) -> Setting:
+    return Setting.of(of.model, {**dict(of.flags), **flags}, of.knobs)
+
+
+def test_a_flag_that_is_not_modelled_hides_nothing_else() -> None:
+    """Nor is a setting with one believed not to start."""
+    told_of = [batched(512), batched(4096)]
+    others = [with_flags(each, enable_auto_tool_choice=True) for each in told_of]
+    others = [with_flags(each, stream_interval=4) for each in others]
+    plain, found = physics().expect(told_of), physics().expect(others)
+    assert (found.log_headroom == plain.log_headroom).all()
+    assert (found.starts == plain.starts).all()
+    search = physics()
+    before = search.expect(told_of).log_headroom
+    search.learn(others[0], told(told_of[0], Constants(weights=1.6, token=1.6, step=1.6)))
+    assert (search.expect(told_of).log_headroom < before).all()
+
+
+def test_of_a_checkpoint_that_is_not_known_nothing_is_foretold() -> None:
+    other = Setting.of("somebody/some-awq", {"max_model_len": 8192}, ())
+    known = [batched(512), batched(1024), batched(4096)]
+    found = physics().expect([*known, other])
+    assert found.log_headroom[3] == np.median(found.log_headroom[:3])
+    assert 0.5 < found.starts[3] < found.starts[0]
+    assert np.isfinite(physics().expect([other]).log_headroom).all()
+    search = physics()
+    search.learn(other, told(batched(512), Constants()))
+    assert (search.expect(known).log_headroom == physics().expect(known).log_headroom).all()
+
+
+def test_where_the_baseline_cannot_be_played_its_limits_are_taken_all_the_same() -> None:
+    search = physics((parse_target("itl:p99<=0.6x"),))
+    small = setting(gpu_memory_utilization=0.1)
+    search.learn(small, told(batched(2048), Constants(), TIGHT_ITL))
+    assert search.targets == TIGHT_ITL
+
+
+def test_a_target_without_samples_is_missed() -> None:
+    load = traffic(1.0).load
+    silent = Played(replace(load, output_length=np.ones_like(load.output_length)), 0, 20 * S)
+    traces = silent.on(resolve(batched(2048), H100), Constants())
+    assert worst_excess([traces], LOOSE) > 2
+
+
+@pytest.mark.parametrize("seed", [-1, 2**70])
+def test_any_seed_will_do(seed: int) -> None:
+    search = Physics(traffic, H100, LOOSE, MULTIPLES, seed=seed)
+    search.learn(batched(2048), told(batched(2048), Constants()))
+    assert np.isfinite(search.expect([batched(512)]).log_headroom).all()

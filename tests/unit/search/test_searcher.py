@@ -74,6 +74,22 @@ def test_after_a_fault_of_ours_the_search_moves_on_before_it_tries_again() -> No
         assert first.setting != second.setting
 
 
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_a_fault_of_ours_costs_no_setting_its_turn(sampler: str) -> None:
+    """Of one of four settings the first launch finds the memory taken."""
+    seen: list[str] = []
+
+    def answer(setting: Setting) -> TrialResult:
+        seen.append(setting.key)
+        best = max(setting.key for setting in FOUR.settings("m", {}))
+        if setting.key == best and seen.count(best) == 1:
+            return failed(Reason.MEMORY_TAKEN)
+        return measured(1.0)
+
+    run(searcher(FOUR, sampler=sampler), 10, answer)
+    assert len(seen) == 5
+
+
 def test_a_killed_trial_changes_nothing_when_it_is_run_again() -> None:
     whole = run(searcher(seed=3), 10, by_truth)
     again = searcher(seed=3)

@@ -2,55 +2,51 @@
 
 from collections.abc import Sequence
 
-from advisor.measure.curves import curves
-from advisor.terms.job import Phase, Trial, TrialResult
-from advisor.terms.outcome import TrialState
+from advisor.measure.curves import Curves, curves
 from advisor.terms.profile import Plan
-from advisor.terms.setting import Setting
-from advisor.tune.apart import apart_at
+from advisor.tune.apart import are_apart
 from advisor.tune.confirmation import round_windows
-from advisor.tune.ports import Scored
 from tests.contract.scripted_bench import Dials, traces
 from tests.unit.tune.jobs import SPEC, TARGETS, WINDOWS
 
-Arm = tuple[list[Trial], dict[int, list[Scored]]]
-MULTIPLES = (1.0, 1.5)
+#: TTFT of 1000 ms is the limit.
+GOOD, NEARER, OVER = 300.0, 700.0, 3000.0
 
 
-def arm(first: int, carries: Sequence[float]) -> Arm:
-    """A launch for each window, numbered from `first`, which carries so much."""
-    trials: list[Trial] = []
-    scored: dict[int, list[Scored]] = {}
-    windows = round_windows(WINDOWS, SPEC, 0)
-    for repeat, (window, most) in enumerate(zip(windows, carries, strict=False)):
-        number, of = first + repeat, Setting.of("m", {"max_num_seqs": 8 + first})
-        result = TrialResult(TrialState.MEASURED)
-        trials.append(Trial(number, Phase.CONFIRM, of, "confirmation", result, 0, repeat))
-        dials = Dials(carries=most)
-        scored[number] = [
-            Scored(window.name, multiple, curves(traces(dials, Plan(window, multiple, 1, 0))))
-            for multiple in MULTIPLES
-        ]
-    return trials, scored
+def arm(ttft_ms: Sequence[float]) -> list[Curves]:
+    """A launch for each window."""
+    plans = [Plan(window, 1.0, 1, 0) for window in round_windows(WINDOWS, SPEC, 0)]
+    each = zip(ttft_ms, plans, strict=False)
+    return [curves(traces(Dials(ttft_ms=ms), plan)) for ms, plan in each]
 
 
-def apart(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, ...]:
-    (our_trials, our_scored), (their_trials, their_scored) = arm(0, ours), arm(10, theirs)
-    return apart_at(our_trials, their_trials, our_scored | their_scored, TARGETS, SPEC)
+def apart(ours: Sequence[float], theirs: Sequence[float]) -> bool:
+    pairs = list(zip(arm(ours), arm(theirs), strict=False))
+    return are_apart(pairs, TARGETS, SPEC.confidence)
 
 
 def test_apart_where_each_window_shows_it() -> None:
-    assert apart([2, 2, 2], [0.5, 0.5, 0.5]) == (1.0, 1.5)
-    assert apart([2, 2, 2], [1, 1, 1]) == (1.5,)
-    assert apart([1, 1, 1], [0.5, 0.5, 0.5]) == (1.0,)
+    assert apart([GOOD] * 3, [OVER] * 3)
+    assert not apart([OVER] * 3, [GOOD] * 3)
+    assert not apart([GOOD] * 3, [GOOD] * 3)
+    assert not apart([OVER] * 3, [2 * OVER] * 3)
 
 
-def test_not_apart_where_one_launch_of_either_does_as_the_other_setting() -> None:
-    assert apart([2, 2, 2], [0.5, 0.5, 2]) == ()
-    assert apart([2, 0.5, 2], [0.5, 0.5, 0.5]) == ()
-    assert apart([1, 2, 2], [0.5, 0.5, 0.5]) == (1.0,)
+def test_not_apart_where_one_launch_does_as_the_other_setting() -> None:
+    assert not apart([GOOD] * 3, [OVER, OVER, GOOD])
+    assert not apart([GOOD, OVER, GOOD], [OVER] * 3)
+    assert not apart([GOOD, GOOD, OVER], [OVER, OVER, GOOD])
 
 
-def test_nor_the_wrong_way_round_nor_without_a_window_in_common() -> None:
-    assert apart([0.5, 0.5, 0.5], [2, 2, 2]) == ()
-    assert apart([2, 2, 2], []) == ()
+def test_one_of_three_windows_may_be_light_if_it_shows_the_order() -> None:
+    assert apart([GOOD] * 3, [OVER, OVER, NEARER])
+    assert not apart([GOOD] * 3, [OVER, NEARER, NEARER])
+    # by less than launches differ by
+    assert not apart([NEARER] * 3, [OVER, OVER, 1.05 * NEARER])
+
+
+def test_of_one_pair_or_two_none_may_be_light() -> None:
+    assert apart([GOOD], [OVER])
+    assert not apart([GOOD], [NEARER])
+    assert not apart([GOOD] * 2, [OVER, NEARER])
+    assert not apart([], [])

@@ -9,9 +9,10 @@ from advisor.measure.curves import Curves, curves
 from advisor.terms.advice import AdviceOutcome
 from advisor.terms.calibration import Calibration, Rehearsed, Rung
 from advisor.terms.errors import TargetError
-from advisor.terms.job import Phase, Trial
+from advisor.terms.job import Objective, Phase, Trial
 from advisor.terms.measurement import Measurement
 from advisor.terms.profile import Plan
+from advisor.terms.setting import Setting
 from advisor.terms.target import Metric, Target, Verdict, parse_target
 from advisor.tune.attempts import over
 from advisor.tune.case import baseline_of, case_of, judged_again, searched, to_beat
@@ -124,6 +125,9 @@ def test_a_baseline_that_fails_too_often_gives_nothing_to_multiply(target: str) 
         resolve_targets(asked, failing)
 
 
+OTHER = examples.setting(64)
+
+
 def carrying(multiple: float) -> list[Measurement]:
     """Met there, missed at the next."""
     points = {1.0: MET, multiple: MET, 2 * multiple: MISSED}
@@ -146,19 +150,44 @@ def test_what_a_setting_must_carry_to_be_confirmed(
 ) -> None:
     trials = [examples.baseline(*carrying(baseline))]
     trials += [examples.trial(n, *carrying(multiple)) for n, multiple in enumerate(others, 1)]
-    assert to_beat(trials, replace(SPEC, rounds=rounds)) == beaten
+    assert to_beat(trials, replace(SPEC, rounds=rounds), OTHER) == beaten
 
 
 def test_what_may_not_be_advised_is_not_to_be_beaten() -> None:
     other = examples.setting(8, quantization="fp8")
     trials = [examples.baseline(*carrying(1.0)), examples.trial(1, *carrying(4.0), of=other)]
-    assert to_beat(trials, replace(SPEC, rounds=1)) == 1.0
-    assert to_beat(trials, replace(SPEC, rounds=1, accept_precision_change=True)) == 4.0
+    assert to_beat(trials, replace(SPEC, rounds=1), OTHER) == 1.0
+    accepting = replace(SPEC, rounds=1, accept_precision_change=True)
+    assert to_beat(trials, accepting, OTHER) == 4.0
+
+
+def on_gpus(size: int) -> Setting:
+    return Setting.of("m", {"tensor_parallel_size": size})
+
+
+def test_for_cost_as_much_is_to_be_carried_on_each_gpu() -> None:
+    current = replace(examples.baseline(*carrying(2.0)), setting=on_gpus(2))
+    trials = [current, examples.trial(1, *carrying(1.5), of=on_gpus(1))]
+    cost = replace(SPEC, rounds=1, objective=Objective.COST)
+    assert [to_beat(trials, cost, on_gpus(size)) for size in (1, 2, 4)] == [1.5, 3.0, 6.0]
+    assert to_beat(trials, replace(SPEC, rounds=1), on_gpus(1)) == 2.0
 
 
 def test_where_nothing_carried_anything_nothing_is_to_be_beaten() -> None:
-    assert to_beat([], SPEC) is None
-    assert to_beat([examples.baseline(measurement(MISSED))], SPEC) is None
+    assert to_beat([], SPEC, OTHER) is None
+    assert to_beat([examples.baseline(measurement(MISSED))], SPEC, OTHER) is None
+
+
+def test_what_ran_beside_loaded_neighbours_explains_nothing(world: World) -> None:
+    scored = world.ledger.scored(world.job.id)
+    served = case_of(world.job, world.trials, scored).background.served
+    for phase in (Phase.NEIGHBOURS, Phase.CONTROL):
+        changed = [
+            replace(trial, phase=phase) if trial.phase is Phase.CONFIRM else trial
+            for trial in world.trials
+        ]
+        found = case_of(world.job, changed, scored).background.served
+        assert 0 < len(found) < len(served)
 
 
 def test_what_explains_a_case_has_every_scored_replay_with_its_setting(world: World) -> None:

@@ -14,16 +14,9 @@ from advisor.terms.outcome import TrialState
 from advisor.terms.profile import Plan, WindowRole
 from advisor.terms.setting import Setting
 from advisor.terms.target import Metric, Verdict
-from advisor.tune.confirmation import (
-    baseline_held_out,
-    baseline_noise,
-    claim_multiple,
-    claims,
-    pooled_rounds,
-    round_windows,
-    steps_of,
-)
+from advisor.tune.confirmation import claim_multiple, claims, round_windows, steps_of
 from advisor.tune.ports import Scored
+from advisor.tune.rounds import baseline_held_out, baseline_noise, pooled_rounds
 from tests.contract.scripted_bench import Dials, traces
 from tests.unit.tune.jobs import SEQS, SPEC, TARGETS, WINDOWS
 

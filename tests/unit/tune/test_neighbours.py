@@ -152,7 +152,7 @@ def test_without_launches_for_two_more_nothing_is_checked() -> None:
     assert len(world.of(Phase.SEARCH)) == 2
     assert side_by_side(world) == set()
     assert (
-        f"{ALONE}too few launches were left to see whether sets disturb each other"
+        f"{ALONE}its budget left no launch to see whether sets disturb each other"
         in advice.reasons
     )
 

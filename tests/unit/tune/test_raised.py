@@ -39,9 +39,9 @@ def arm(first: int, gpus: int, tokens: int, dials: Dials, multiple: float = 1.0)
     return trials, scored
 
 
-def held(objective: Objective, ours: Arm, theirs: Arm, claim: float = 1.0) -> Raised | None:
+def held(objective: Objective, ours: Arm, theirs: Arm) -> Raised | None:
     spec = replace(SPEC, objective=objective)
-    return raised(ours[0], theirs[0], {**ours[1], **theirs[1]}, claim, TARGETS, spec, 0.95)
+    return raised(ours[0], theirs[0], {**ours[1], **theirs[1]}, TARGETS, spec, 0.95)
 
 
 def ratio(found: Raised | None) -> float:
@@ -62,17 +62,15 @@ def test_goodput_counts_requests_that_meet_the_targets() -> None:
     assert ratio(found) == pytest.approx(2, rel=0.01)
 
 
-@pytest.mark.parametrize(("ours", "theirs", "expected"), [(1, 1, 1), (2, 1, 0.5), (1, 4, 4)])
-def test_cost_is_the_tokens_on_each_gpu(ours: int, theirs: int, expected: float) -> None:
-    found = held(Objective.COST, arm(0, ours, 5, Dials()), arm(3, theirs, 5, Dials()))
-    assert ratio(found) == pytest.approx(expected)
-
-
-def test_cost_is_compared_at_the_claimed_load_and_the_others_at_the_jobs() -> None:
+def test_rates_are_those_of_the_jobs_load() -> None:
     ours, theirs = (arm(first, 1, 5, Dials(), 2.0) for first in (0, 3))
-    assert ratio(held(Objective.COST, ours, theirs, claim=2.0)) == pytest.approx(1)
-    found = held(Objective.THROUGHPUT, ours, theirs, claim=2.0)
+    found = held(Objective.THROUGHPUT, ours, theirs)
     assert found == Raised(Objective.THROUGHPUT, None)
+
+
+def test_cost_is_no_rate() -> None:
+    found = held(Objective.COST, arm(0, 1, 5, Dials()), arm(3, 4, 5, Dials()))
+    assert found == Raised(Objective.COST, None)
 
 
 @pytest.mark.parametrize("objective", [Objective.HEADROOM, Objective.LATENCY])
@@ -102,7 +100,9 @@ def test_half_the_gpus_for_the_same_load_are_recommended() -> None:
     advice = world.run()
     assert advice.outcome is AdviceOutcome.RECOMMENDED
     assert advice.diff == ("--tensor-parallel-size 2 -> 1",)
-    assert "a million tokens take 0.50 to 0.50 times the baseline's GPU-hours" in advice.reasons[0]
+    assert advice.reasons[0].endswith(
+        "it carries 1.5x the recorded load on 1 GPU, where the baseline misses at 3x on 2 GPUs"
+    )
     assert advice.choice is not None
     assert advice.baseline is not None
     ours, theirs = advice.choice.cost, advice.baseline.cost
@@ -112,6 +112,19 @@ def test_half_the_gpus_for_the_same_load_are_recommended() -> None:
     assert ours.multiple == theirs.multiple == 1.5
     assert theirs.gpu_hours_per_mtok == pytest.approx(2 * ours.gpu_hours_per_mtok, rel=0.02)
     assert ours.money_per_mtok == pytest.approx(2.0 * ours.gpu_hours_per_mtok)
+
+
+def test_fewer_gpus_need_not_carry_what_more_of_them_do() -> None:
+    """1.5 on one GPU is cheaper than 2 on two, and dearer than 3.5."""
+    world = by_gpus({1: 1.5, 2: 2.0, 4: 0.5})
+    advice = world.run()
+    assert advice.diff == ("--tensor-parallel-size 2 -> 1",)
+    confirmed = {t.setting.gpus: t.result.measurements for t in world.of(Phase.CONFIRM)}
+    assert {n: [m.multiple for m in found] for n, found in confirmed.items()} == {
+        1: [1.0, 1.5],
+        2: [1.0, 3.0],
+    }
+    assert by_gpus({1: 1.5, 2: 3.5, 4: 0.5}).run().outcome is AdviceOutcome.KEEP_CURRENT
 
 
 def test_twice_the_gpus_for_twice_the_load_are_not() -> None:

@@ -10,15 +10,21 @@ import pytest
 from advisor.search.searcher import SamplerName
 from advisor.terms.advice import Advice, AdviceOutcome
 from advisor.terms.errors import EngineError, LedgerError
-from advisor.terms.job import JobSpec, Phase, Trial
+from advisor.terms.job import JobSpec, Phase, Proposal, Trial, TrialResult
 from advisor.terms.outcome import Reason, TrialState
+from advisor.terms.setting import Setting
 from advisor.terms.target import Verdict
+from advisor.tune.ports import Searcher
 from tests.contract.scripted_bench import Dials, Script, failure
-from tests.unit.tune.jobs import BASELINE, World, by_seqs, seqs, spec_with
+from tests.unit.tune.jobs import BASELINE, SEQS, World, by_seqs, seqs, spec_with
 
 
 class Killed(BaseException):
     """No code of ours may catch this, as none can catch the end of its process."""
+
+
+def seqs_of(value: int) -> Setting:
+    return Setting.of("m", {SEQS: value}, (SEQS,))
 
 
 class Killer:
@@ -129,6 +135,55 @@ def test_a_process_for_each_trial_launches_what_one_alone_would(sampler: str) ->
     assert world.bench.launched == calm.bench.launched
     assert dying.deaths == len(calm.trials)
     assert expected.search_launches == 6
+
+
+class Fickle:
+    """Implements `tune.ports.Searcher`: has two settings tried, and after a restart a third."""
+
+    why_ended = "nothing else is promising"
+
+    def __init__(self, *values: int) -> None:
+        self._left = list(values)
+
+    def ask(self) -> Proposal | None:
+        return Proposal(seqs_of(self._left[0]), "fickle") if self._left else None
+
+    def simpler(self, setting: Setting, baseline: Setting) -> None:
+        return None
+
+    def resume(self, proposal: Proposal) -> None:
+        self._left.remove(int(proposal.setting.get(SEQS) or 0))
+
+    def tell(self, proposal: Proposal, result: TrialResult) -> None:
+        value = int(proposal.setting.get(SEQS) or 0)
+        self._left = [each for each in self._left if each != value]
+
+
+class FickleWorld(World):
+    lives = 0
+
+    def searcher(self) -> Searcher:
+        self.lives += 1
+        return Fickle(8, 16) if self.lives == 1 else Fickle(8, 16, 32)
+
+
+def test_a_finalist_is_fixed_once_a_window_was_used() -> None:
+    """What the search would like to try after a restart may be better: another job's windows tell
+    of that."""
+    script = by_seqs({16: Dials(carries=2), 32: Dials(carries=3)})
+    spec = spec_with(launches=9, rounds=2)
+    calm = FickleWorld(script, spec)
+    expected = calm.run()
+    assert expected.diff == ("--max-num-seqs 256 -> 16",)
+    first = [deed for deed, _ in calm.deeds].index("spend")
+    for number in range(first + 2, len(calm.deeds), 7):
+        world = FickleWorld(script, spec, tap=Killer(number))
+        advice = run_to_the_end(world)
+        assert seqs(world.of(Phase.SEARCH)) == [8, 16]
+        assert advice.outcome is AdviceOutcome.RECOMMENDED
+        assert advice.diff == expected.diff
+        assert set(map(str, seqs(world.of(Phase.CONFIRM)))) == {str(BASELINE), "16"}
+        assert "The search had ended before this job was resumed" in advice.reasons
 
 
 def test_seven_of_ten_launches_before_a_restart_leave_three() -> None:

@@ -14,7 +14,7 @@ from advisor.terms.setting import Setting
 from tests.contract.scripted_bench import Dials, failure
 from tests.unit.tune.jobs import BASELINE, SEQS, World, by_seqs, seqs, spec_with
 from tests.unit.tune.sets import SPEC, Sets, last, side_by_side, told
-from tests.unit.tune.test_restart import Killed, Killer
+from tests.unit.tune.test_restart import Killed
 
 GAIN = by_seqs({16: Dials(carries=2)})
 OURS = failure(Reason.PORT_TAKEN, "the port is taken")
@@ -135,6 +135,19 @@ def test_what_ends_the_job_in_one_set_cuts_off_the_others_and_a_resume_launches_
     assert len(world.of(Phase.NEIGHBOURS)) == 1
 
 
+class Grave:
+    """A tap that ends the process before the deed of this number: nothing is done after it."""
+
+    def __init__(self, at: int) -> None:
+        self._at, self._count, self.is_dead = at, 0, False
+
+    def __call__(self, deed: str, detail: object) -> None:
+        self.is_dead = self.is_dead or self._count == self._at
+        self._count += 1
+        if self.is_dead:
+            raise Killed(f"before {deed}")
+
+
 ALL = [3, *(pytest.param(part, marks=pytest.mark.slow) for part in (0, 1, 2, 4, 5, 6))]
 
 
@@ -143,16 +156,21 @@ def test_a_kill_before_any_deed_loses_no_setting_and_repeats_none(part: int) -> 
     spec = replace(SPEC, rounds=1, multiples=(1.0, 2.0))
     calm = Sets(GAIN, spec)
     expected = calm.run()
+    running = 0
     for number in range(part, len(calm.deeds), 7):
-        world = Sets(GAIN, spec, tap=Killer(number))
+        world = Sets(GAIN, spec, tap=(grave := Grave(number)))
         with pytest.raises(Killed):
             world.run()
+        left = [t for t in world.trials if t.result.state is TrialState.RUNNING]
+        running = max(running, len(left))
+        grave.is_dead = False
         advice = world.run()
         assert (advice.outcome, advice.diff) == (expected.outcome, expected.diff), number
         assert advice.search_launches == expected.search_launches, number
         ended = [t for t in world.trials if t.result.state is not INTERRUPTED]
         assert sorted(map(str, seqs(ended))) == sorted(map(str, seqs(calm.trials))), number
         assert not world.are_serving
+    assert running == 2, "one on each set"
 
 
 def test_failures_in_a_row_are_those_that_ended_last() -> None:

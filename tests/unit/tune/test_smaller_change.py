@@ -9,8 +9,9 @@ from advisor.search.space import Space
 from advisor.terms.advice import AdviceOutcome
 from advisor.terms.job import Phase
 from advisor.terms.setting import Setting
-from tests.contract.scripted_bench import Dials, failure
+from tests.contract.scripted_bench import Dials, Tap, failure
 from tests.unit.tune.jobs import BASELINE, SEQS, World, spec_with
+from tests.unit.tune.test_restart import Killer, assert_same_end, run_to_the_end
 
 INTERVAL = "stream_interval"
 #: The current interval is none of those searched.
@@ -18,13 +19,15 @@ SPACE = Space((Knob.of(SEQS, [16]), Knob.of(INTERVAL, [2, 4])))
 FIXED = {INTERVAL: 1}
 
 
-def world(script: Callable[[int, int], Dials], launches: int = 9) -> World:
+def world(
+    script: Callable[[int, int], Dials], launches: int = 9, tap: Tap = lambda deed, detail: None
+) -> World:
     """`script` by max_num_seqs and stream_interval in force."""
 
     def by_both(setting: Setting) -> Dials:
         return script(int(setting.get(SEQS) or BASELINE), int(setting.get(INTERVAL) or 0))
 
-    return World(by_both, spec_with(launches=launches), space=SPACE, fixed=FIXED)
+    return World(by_both, spec_with(launches=launches), space=SPACE, fixed=FIXED, tap=tap)
 
 
 def smaller(job: World) -> list[tuple[object, object]]:
@@ -74,3 +77,18 @@ def test_where_nothing_gains_nothing_is_put_back() -> None:
     job = world(lambda *_: Dials())
     assert job.run().outcome is not AdviceOutcome.RECOMMENDED
     assert smaller(job) == []
+
+
+def test_a_kill_after_the_search_changes_nothing() -> None:
+    """Nor is the search taken up again by what the smaller changes taught."""
+
+    def play(tap: Tap) -> World:
+        return world(lambda seqs, _: Dials(carries=2 if seqs == 16 else 1), tap=tap)
+
+    calm = play(Killer())
+    expected = calm.run()
+    deeds = [deed for deed, _ in calm.deeds]
+    opened = [n for n, deed in enumerate(deeds) if deed == "open"]
+    for number in range(opened[3] - 2, deeds.index("spend") + 4, 3):
+        job = play(Killer(number))
+        assert_same_end(job, run_to_the_end(job), calm, expected)

@@ -113,13 +113,25 @@ def test_a_failed_request_is_enough() -> None:
     assert trial.result.note == f"all at once, {trial.result.soak.trouble}"
 
 
-def test_one_hang_is_tried_again_and_two_are_final() -> None:
-    hang = failure(Reason.HUNG, "no token for 120 s")
-    world = World(by_seqs({16: Dials(carries=2, soak_crash=hang)}))
-    assert world.run().outcome is AdviceOutcome.KEEP_CURRENT
-    attempts = soaked(world)
-    assert [t.result.state for t in attempts] == [TrialState.FAILED] * 2
-    assert len({(t.round, t.repeat) for t in attempts}) == 1
+def test_a_hang_is_final_though_others_are_tried_again() -> None:
+    """What would survive the second time was seen not to survive the first."""
+    hangs = [Dials(carries=2, soak_crash=failure(Reason.HUNG, "no token for 120 s"))]
+    launched: list[Setting] = []
+
+    def script(setting: Setting) -> Dials:
+        if setting.get(SEQS) != 16:
+            return Dials()
+        launched.append(setting)
+        # the search's, then those of a round: it hangs in its last one
+        return hangs[0] if len(launched) == 4 else Dials(carries=2)
+
+    world = World(script)
+    advice = world.run()
+    assert advice.outcome is AdviceOutcome.KEEP_CURRENT
+    assert any("no token for 120 s; it is not recommended" in r for r in advice.reasons)
+    (attempt,) = soaked(world)
+    assert attempt.result.state is TrialState.FAILED
+    assert confirmed(world) == [16]
 
 
 def test_who_dies_on_its_windows_is_not_soaked() -> None:
@@ -147,7 +159,7 @@ def test_a_kill_in_the_confirmation_changes_nothing(offset: int) -> None:
     expected = calm.run()
     assert confirmed(calm) == [8, 16]
     first = [deed for deed, _ in calm.deeds].index("spend")
-    for number in range(first + offset, len(calm.deeds), 5 - 4 * offset):
+    for number in range(first + offset, len(calm.deeds), 11 - 10 * offset):
         world = World(SCRIPT, SMALL, tap=Killer(number))
         assert_same_end(world, run_to_the_end(world), calm, expected)
 

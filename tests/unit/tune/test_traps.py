@@ -193,6 +193,7 @@ def test_noise_larger_than_the_differences_is_no_gain(sampler: str, seed: int) -
     assert advice.outcome in (AdviceOutcome.KEEP_CURRENT, AdviceOutcome.NOT_PROVEN)
 
 
+@pytest.mark.slow
 def test_noise_is_taken_for_a_gain_no_more_often_than_was_promised() -> None:
     """In 5 of 100 jobs, the error that a confidence of 0.95 allows to all their claims."""
     jobs = [World(Noisy(seed), under("grid")).run() for seed in range(100)]

@@ -140,3 +140,23 @@ def test_gpu_hours_without_gpus_are_refused() -> None:
     check_gpu_hours(examples.SPEC, examples.ENGINE)
     with pytest.raises(InputError, match=r"gpu hours is 2; .* finds no GPU .*--time-budget"):
         check_gpu_hours(spec, examples.ENGINE)
+
+
+@pytest.mark.parametrize("where", ["baseline", "space"])
+def test_a_set_with_fewer_gpus_than_a_launch_needs_is_refused(
+    where: str, devices: list[Path], tmp_path: Path
+) -> None:
+    space = tmp_path / "space.toml"
+    space.write_text("knobs.tensor_parallel_size.values = [1, 2]\n")
+    needs_two = (
+        replace(ASKED, baseline="--tensor-parallel-size 2")
+        if where == "baseline"
+        else replace(ASKED, space=str(space))
+    )
+    with pytest.raises(InputError) as caught:
+        prepare(spec_of(replace(needs_two, gpu_sets="0;1")))
+    assert str(caught.value) == (
+        "gpu sets '0;1': a launch with --tensor-parallel-size 2 needs 2 GPUs; expected as many in "
+        "each set, with commas between them, e.g. 0,1"
+    )
+    assert len(prepare(spec_of(replace(needs_two, gpu_sets="0,1;2,3"))).beside) == 1
