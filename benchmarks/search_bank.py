@@ -3,11 +3,17 @@
     python benchmarks/search_bank.py [--problems N] [--seeds N] [--half development|held-out]
         [--samplers A,B]
 
-prints one JSON object with the fields of every sampler. The truth of a problem is not the
-simulator that the default sampler foresees with (`reference/problems.py`): it has other
-constants, a cliff, knobs that do nothing and settings that run out of memory, and no two of its
-launches agree. Regret is judged by that truth, after each launch, for the setting with the best
-measured headroom.
+prints one JSON object with the fields of every sampler, and exits 1 when the advisor needs more
+launches than random settings do, or advises what misses in more than 5 % of jobs.
+
+The truth of a problem is not the simulator that the default sampler foresees with
+(`reference/problems.py`): it has other constants, a cliff, knobs that do nothing and settings that
+run out of memory, and its launches differ. Regret is judged by that truth,
+after each launch, for the setting with the best measured headroom; which may fall away again after
+it was close. The truth is that of the windows that the job plays, its held-out ones too, so what
+bounds do not cover of other traffic does not show here (`coverage.py` has that). `tpe` begins with
+ten random launches, `tpe-4`, the product's `--sampler tpe`, with four. The advisor plays five
+times the seeds of the others.
 """
 
 import argparse
@@ -18,7 +24,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -256,7 +262,7 @@ def _all_of(task: tuple[int, tuple[str, ...], int]) -> list[Played]:
     ]
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=1, help="jobs of the advisor per problem")
     parser.add_argument("--half", choices=("development", "held-out"), default="development")
@@ -275,20 +281,21 @@ def main() -> None:
         ):
             played += found
             print(f"{done}/{len(numbers)} {time.perf_counter() - start:.0f} s", file=sys.stderr)
-    print(
-        json.dumps(
-            {
-                "problems": len(numbers),
-                "half": asked.half,
-                "jobs": len(played),
-                "samplers": {
-                    name: summary([p for p in played if p.sampler == name]) for name in samplers
-                },
-                "seconds": round(time.perf_counter() - start),
-            }
-        )
-    )
+    by_name = {name: summary([p for p in played if p.sampler == name]) for name in samplers}
+    told = {"problems": len(numbers), "half": asked.half, "jobs": len(played), "samplers": by_name}
+    print(json.dumps({**told, "seconds": round(time.perf_counter() - start)}))
+    return 0 if is_sound(by_name) else 1
+
+
+def is_sound(samplers: Mapping[str, Mapping[str, float | None]]) -> bool:
+    """What may never be, however few problems there are."""
+    ours, chance = samplers.get("advisor"), samplers.get("random")
+    if ours is None:
+        return True
+    median = "launches_to_5pct_median"
+    better = chance is None or (ours[median] or 0) <= (chance[median] or 0)
+    return better and (ours["false_met_pct"] or 0) <= 5
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -97,7 +97,7 @@ class Grid:
         return found + [
             Model(
                 share,
-                own == max(_OWN),
+                False,
                 expected,
                 common + own**2 * alike[_OWN_LENGTH, apart],
                 noise,

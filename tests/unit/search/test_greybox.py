@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from optuna.distributions import CategoricalDistribution, IntDistribution
 
-from advisor.search.greybox import places
+from advisor.search.greybox import Grid, places
 from advisor.search.physics import DRAWS, Expected
 from advisor.search.searcher import OptunaSearcher
 from advisor.search.space import Space, Variant
+from advisor.search.surrogate import Seen, believe
 from advisor.terms.job import TrialResult
 from advisor.terms.outcome import Reason
 from advisor.terms.setting import Setting
@@ -166,3 +167,22 @@ def test_no_launch_is_spent_on_what_may_not_be_advised() -> None:
     done = [p.setting.variant for p, _ in run(search, 14, lambda s: measured(len(s.flags)))]
     # as many as there are of the one; the other only when nothing else is left
     assert set(done[:7]) == {"bf16"}
+
+
+def test_those_without_a_forecast_keep_a_tenth_of_the_say_whatever_comes_true() -> None:
+    n = 30
+    forecast = np.linspace(-1, 1, n)
+    drawn = np.random.default_rng(1).normal(0, 0.1, (n, DRAWS))
+    grid = Grid(
+        params=[{"tokens": row} for row in range(n)],
+        places=np.linspace(0, 1, n)[:, None],
+        expected=Expected(forecast, drawn, np.ones(n)),
+        minutes=np.ones(n),
+        log_load=np.zeros(n),
+        free=range(n),
+    )
+    models = grid.models()
+    blind = np.array([model.mean is grid.log_load for model in models])
+    assert sum(model.weight for model in models) == pytest.approx(1)
+    told = believe(models, [Seen(row, float(forecast[row])) for row in range(0, n, 3)])
+    assert told.weights[blind].sum() == pytest.approx(0.1)
