@@ -16,12 +16,12 @@ from advisor.advice.explain import (
 from advisor.advice.explanation import explain
 from advisor.advice.memory import memory_line
 from advisor.advice.proof import (
+    control_line,
     died_lines,
     drop_line,
     more_load_line,
     more_proof_line,
     survived_line,
-    unguarded_line,
 )
 from advisor.advice.unmet import all_missed, answered, nearest, would_meet_line
 from advisor.terms.advice import Advice, AdviceOutcome, Cost, Evidence
@@ -276,7 +276,7 @@ def _advice(
     judged = outcome is not AdviceOutcome.BLOCKED and _judged(case)
     more = (
         *died_lines(case.rounds),
-        unguarded_line(case.rounds),
+        control_line(case.rounds),
         noise_line(case.noise),
         precision_line(case.trials, spec, trial),
         failures_line(case.trials),

@@ -161,7 +161,8 @@ def _paired_gain(round_: Round) -> str | None:
             return (
                 f"{comparison.metric.upper()} p{comparison.percentile:g} is "
                 f"{comparison.lower_ratio:.2f} to {comparison.upper_ratio:.2f} times the "
-                f"baseline's over {comparison.pairs} pairs, a target the baseline does not meet"
+                f"baseline's over {comparison.pairs} pairs, a target that the baseline is not "
+                "proven to meet"
             )
     return None
 

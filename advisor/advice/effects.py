@@ -132,8 +132,11 @@ def at_an_end(trial: Trial, spec: JobSpec) -> int:
 
 
 def _at_one_end(one: Trial, other: Trial, spec: JobSpec) -> bool:
-    """Whether both are beyond what was tried, on the same side: nothing tells which is better."""
+    """Whether nothing tells which is better: both are beyond what was tried, on the same side, or
+    for cost one of them, since the same load is another on each GPU."""
     ends = {at_an_end(one, spec), at_an_end(other, spec)}
+    if one.setting.gpus != other.setting.gpus and spec.objective is Objective.COST:
+        return ends != {0}
     return len(ends) == 1 and ends != {0}
 
 

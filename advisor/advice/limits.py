@@ -12,7 +12,7 @@ from advisor.terms.job import JobSpec, Trial
 from advisor.terms.measurement import Judgement, Measurement
 from advisor.terms.target import Metric, Target, Verdict
 
-#: A latency that more load adds less than this part to is not made by a queue.
+#: A latency that all of the job's load adds less than this part to is not made by a queue.
 _HARDLY = 0.2
 #: Fewer settings that are alike say little of the Space.
 _LEAST_SETTINGS = 3
@@ -42,7 +42,7 @@ def floor_line(target: Target, trials: Sequence[Trial], spec: JobSpec) -> str | 
         return None
     bound_ms, multiple, best = min(known, key=lambda each: each[0])
     settings = "1 setting" if len(known) == 1 else f"{len(known)} settings"
-    why = _is_decoding(target, [each[2] for each in known]) or _is_reading(target, best)
+    why = _is_decoding(target, [each[2] for each in known]) or _is_reading(target, best, spec)
     return (
         f"No flag tried brings {target.metric.upper()} p{target.percentile:g} within its limit "
         f"of {target.limit:g} {target.unit}, even at the least load tried ({settings}): at "
@@ -111,18 +111,17 @@ def _is_decoding(target: Target, trials: Sequence[Trial]) -> str:
     )
 
 
-def _is_reading(target: Target, trial: Trial) -> str:
-    """Of TTFT: where the next higher load hardly adds to it, it is not made by a queue."""
-    points = trial.result.measurements
-    if target.metric is not Metric.TTFT or len(points) < 2:
+def _is_reading(target: Target, trial: Trial, spec: JobSpec) -> str:
+    """Of TTFT: where the job's load hardly adds to it, it is not made by a queue."""
+    least, at_load = trial.result.measurements[0], trial.result.at(spec.load)
+    if target.metric is not Metric.TTFT or at_load is None:
         return ""
-    less, more = (_estimate_ms(point, target) for point in points[:2])
+    less, more = (_estimate_ms(point, target) for point in (least, at_load))
     if less is None or more is None or more > (1 + _HARDLY) * less:
         return ""
     return (
         f". More load hardly adds to it ({less:.4g} ms there, {more:.4g} ms at "
-        f"{points[1].multiple:g}x), so no queue makes it: it is a matter of prompt length or "
-        "hardware"
+        f"{spec.load:g}x), so no queue makes it: it is a matter of prompt length or hardware"
     )
 
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from advisor.advice.confirm import WORTH, Round, meets, that_count
+from advisor.advice.confirm import WORTH, Round, control_gain, meets, that_count
 from advisor.advice.explain import percent
 from advisor.measure.settle import load_factor, pairs_needed
 from advisor.terms.job import Soak, Trial
@@ -22,14 +22,15 @@ def died_lines(rounds: Sequence[Round]) -> list[str]:
     ]
 
 
-def unguarded_line(rounds: Sequence[Round]) -> str | None:
-    """Where a control arm was asked for and shows nothing."""
-    failed = sum(
-        each.control.finalist.failures for each in rounds if each.control and each.control.finalist
-    )
-    if not failed:
+def control_line(rounds: Sequence[Round]) -> str | None:
+    """What a control arm shows that gained nothing; None where none was asked for."""
+    arms = [each.control.finalist for each in rounds if each.control and each.control.finalist]
+    if not arms or control_gain(rounds) is not None:
         return None
-    return f"{failed} launches of the control arm failed, so it shows nothing in their rounds"
+    failed = sum(arm.failures for arm in arms)
+    if failed:
+        return f"{failed} launches of the control arm failed, so it shows nothing in their rounds"
+    return "The control arm, the current setting again, shows no gain over itself"
 
 
 def survived_line(soak: Soak) -> str:

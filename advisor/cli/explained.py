@@ -32,7 +32,9 @@ def print_explanation(
         console.print(_trade_off_table(explanation.trade_off, label))
     if explanation.untold:
         names = ", ".join(flag(knob) for knob in explanation.untold)
-        _line(console, f"Not told apart, as no two trials differ in it alone: {names}")
+        _line(
+            console, f"Not told apart, as no two trials that can be compared differ in it: {names}"
+        )
     for line in (*explanation.reasons, *explanation.facts):
         if line not in advice.reasons:
             _line(console, line)

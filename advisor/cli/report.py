@@ -1,5 +1,6 @@
 """The result of a job as one self-contained HTML file."""
 
+import os
 from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
@@ -24,6 +25,8 @@ from advisor.wiring.explained import explained
 from advisor.wiring.stored import open_ledger
 
 _WIDTH = 180
+#: What every report begins with.
+_PAGE = b"<!doctype html>"
 
 
 def report(
@@ -39,7 +42,7 @@ def report(
       advisor report 1f0c9a2b --out report.html
     """
     refuse_existing(out, force=force)
-    check_report(str(out))
+    check_report(str(out), force=force)
     with open_ledger(db, create=False) as ledger:
         job, advice = ledger.job(job_id), ledger.advice(job_id)
         if advice is None:
@@ -48,8 +51,9 @@ def report(
     write_report(out, job, trials, advice, why)
 
 
-def check_report(path: str | None) -> None:
-    """Before anything is launched: an unwritable report is an error of the first second."""
+def check_report(path: str | None, *, force: bool = False) -> None:
+    """Before anything is launched: an unwritable report is an error of the first second. An
+    earlier report is replaced, any other file only by `force`."""
     if path is None:
         return
     if not path.strip():
@@ -58,6 +62,18 @@ def check_report(path: str | None) -> None:
         raise InputError(f"report {path}: the folder does not exist")
     if Path(path).is_dir():
         raise InputError(f"report {path}: it is a folder, expected a file to write")
+    if not os.access(Path(path).absolute().parent, os.W_OK):
+        raise InputError(f"report {path}: its folder cannot be written to")
+    if not force and Path(path).is_file() and not _is_page(Path(path)):
+        raise InputError(f"report {path}: it is there and is no report; expected a new name")
+
+
+def _is_page(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_PAGE)).lower() in (_PAGE, b"")
+    except OSError:
+        return False
 
 
 def write_report(

@@ -19,7 +19,7 @@ from advisor.terms.target import Metric, Target, Verdict
 _COLOURS = {Verdict.MET: "green", Verdict.MISSED: "red", Verdict.UNDECIDED: "yellow"}
 _HEADLINES = {
     AdviceOutcome.RECOMMENDED: "Recommended: change to this setting",
-    AdviceOutcome.KEEP_CURRENT: "Keep the current setting: proven, and nothing tried is better",
+    AdviceOutcome.KEEP_CURRENT: "Keep the current setting: proven, nothing tried is shown better",
     AdviceOutcome.NOT_PROVEN: "Not proven: nothing here may be rolled out on this evidence",
     AdviceOutcome.NONE_MEETS: "None meets the targets at this load",
     AdviceOutcome.BLOCKED: "Blocked: the environment allows no further trial",
@@ -143,7 +143,8 @@ def _evidence_table(advice: Advice, label: str) -> Table:
         table.add_column(f"{name} ({where})", justify="right")
     for target in _targets(arms):
         table.add_row(str(target), *(_bounded(arm.measurement, target) for _, arm in arms))
-    table.add_row("headroom", *(str(arm.headroom or "-") for _, arm in arms))
+    # of the search, whatever load the rest is of: it ranked the settings and proves nothing
+    table.add_row("headroom in the search", *(str(arm.headroom or "-") for _, arm in arms))
     measured = [arm.measurement for _, arm in arms]
     tokens = [f"{m.output_tokens_per_s:.0f}" if m else "-" for m in measured]
     goodput = [f"{m.goodput_rps:.2f}" if m else "-" for m in measured]

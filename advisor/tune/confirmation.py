@@ -109,9 +109,7 @@ def steps_of(
 
 def as_good(claim: float, ours: Setting, other: Setting, spec: JobSpec) -> float:
     """The multiple that another setting would have to carry to be as good as one that carries the
-    claim: for cost as much on each GPU. At least the job's load, and at most what the search looks
-    at: who misses there misses above it too."""
+    claim: for cost as much on each GPU, and at least the job's load."""
     if spec.objective is not Objective.COST or ours.gpus == other.gpus:
         return claim
-    most = spec.load * max(spec.multiples)
-    return max(spec.load, min(claim * other.gpus / ours.gpus, most))
+    return max(spec.load, claim * other.gpus / ours.gpus)

@@ -137,5 +137,5 @@ def test_where_the_control_gains_nothing_is_recommended() -> None:
     assert advice.outcome is AdviceOutcome.NOT_PROVEN
     assert advice.reasons[0] == (
         "The control arm, the current setting again, gains: TTFT p95 is 0.50 to 0.70 times the "
-        "baseline's over 3 pairs, a target the baseline does not meet"
+        "baseline's over 3 pairs, a target that the baseline is not proven to meet"
     )

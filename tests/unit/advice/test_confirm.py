@@ -87,8 +87,8 @@ def test_a_baseline_that_cannot_run_is_beaten_and_one_that_we_failed_is_not() ->
 def test_pairs_gain_only_on_a_target_that_the_baseline_does_not_meet() -> None:
     ours, unmet = arm(OURS, measurement(MET)), arm(THEIRS, measurement(UNDECIDED))
     assert gain(round_(ours, unmet, comparisons=[FASTER])) == (
-        "TTFT p95 is 0.50 to 0.70 times the baseline's over 3 pairs, a target the baseline does "
-        "not meet"
+        "TTFT p95 is 0.50 to 0.70 times the baseline's over 3 pairs, a target that the "
+        "baseline is not proven to meet"
     )
     assert gain(round_(ours, arm(THEIRS, measurement(MET)), comparisons=[FASTER])) is None
     touching = Comparison(Metric.TTFT, 95.0, 0.8, 0.6, 1.0, 3)

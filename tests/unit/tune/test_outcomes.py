@@ -70,7 +70,7 @@ def test_recommended_by_pairs_on_a_target_that_the_baseline_leaves_undecided() -
     assert at_load.verdict is Verdict.UNDECIDED
     assert advice.outcome is AdviceOutcome.RECOMMENDED
     assert (
-        "times the baseline's over 3 pairs, a target the baseline does not meet"
+        "times the baseline's over 3 pairs, a target that the baseline is not proven to meet"
         in (advice.reasons[0])
     )
 
