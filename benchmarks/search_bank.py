@@ -12,8 +12,7 @@ run out of memory, and its launches differ. Regret is judged by that truth,
 after each launch, for the setting with the best measured headroom; which may fall away again after
 it was close. The truth is that of the windows that the job plays, its held-out ones too, so what
 bounds do not cover of other traffic does not show here (`coverage.py` has that). `tpe` begins with
-ten random launches, `tpe-4`, the product's `--sampler tpe`, with four. The advisor plays five
-times the seeds of the others.
+ten random launches, `tpe-4`, the product's, with four. The advisor plays five times the seeds.
 """
 
 import argparse
@@ -289,11 +288,11 @@ def main() -> int:
 
 def is_sound(samplers: Mapping[str, Mapping[str, float | None]]) -> bool:
     """What may never be, however few problems there are."""
-    ours, chance = samplers.get("advisor"), samplers.get("random")
-    if ours is None:
+    if (ours := samplers.get("advisor")) is None:
         return True
-    median = "launches_to_5pct_median"
-    better = chance is None or (ours[median] or 0) <= (chance[median] or 0)
+    chance = samplers.get("random")
+    of = "launches_to_5pct_median"
+    better = chance is None or (ours[of] or 0) <= (chance[of] or 0)
     return better and (ours["false_met_pct"] or 0) <= 5
 
 

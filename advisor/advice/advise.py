@@ -2,7 +2,7 @@
 
 from advisor.advice.case import Case as Case
 from advisor.advice.choose import candidates, diff, finalists
-from advisor.advice.confirm import Arm, Round, better, control_gain, died, gain, meets, misses
+from advisor.advice.confirm import Round, control_gain, died, gain, meets
 from advisor.advice.cost import cost_of
 from advisor.advice.explain import (
     error_limit_line,
@@ -22,6 +22,7 @@ from advisor.advice.proof import (
     more_load_line,
     more_proof_line,
     survived_line,
+    why_open,
 )
 from advisor.advice.unmet import all_missed, answered, nearest, would_meet_line
 from advisor.terms.advice import Advice, AdviceOutcome, Cost, Evidence
@@ -163,7 +164,7 @@ def _best_found(case: Case, round_: Round | None) -> tuple[Evidence, str] | None
     """What came nearest to a proof, and why it is none."""
     if round_ is not None and round_.finalist is not None:
         arm = round_.finalist
-        why = f"The best setting found {_why_open(case, round_, arm)}"
+        why = f"The best setting found {why_open(case.rounds, round_, arm)}"
         return _evidence(case, arm.setting, arm.at_load, confirmed=True), why
     if case.baseline is not None and case.baseline_held_out is not None:
         # nothing could gain, so the held-out load went to the current setting alone
@@ -179,20 +180,6 @@ def _best_found(case: Case, round_: Round | None) -> tuple[Evidence, str] | None
     at_load = leader.result.at(case.job.spec.load)
     why = "No setting is proven to meet the targets; a longer profile would settle more"
     return _evidence(case, leader.setting, at_load, confirmed=False), why
-
-
-def _why_open(case: Case, round_: Round, finalist: Arm) -> str:
-    if died(case.rounds, finalist):
-        return "does not survive the profile's longest requests at once"
-    if finalist.soak is None and better(round_) is not None:
-        return "was not tried with the profile's longest requests at once, so it is not proven"
-    if not meets(finalist.at_load):
-        why = "is not proven to meet the targets on held-out load"
-        return f"{why}; a longer profile would give more windows"
-    why = "meets the targets on held-out load, but is not proven better than the current one"
-    if misses(round_.baseline.at_load):
-        return f"{why}: that misses them, but not as clearly on each pair of launches"
-    return f"{why}; a longer profile would give more windows"
 
 
 def _best_round(case: Case) -> Round | None:

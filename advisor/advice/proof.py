@@ -3,7 +3,17 @@
 import math
 from collections.abc import Sequence
 
-from advisor.advice.confirm import WORTH, Round, control_gain, meets, that_count
+from advisor.advice.confirm import (
+    WORTH,
+    Arm,
+    Round,
+    better,
+    control_gain,
+    died,
+    meets,
+    misses,
+    that_count,
+)
 from advisor.advice.explain import percent
 from advisor.measure.settle import load_factor, pairs_needed
 from advisor.terms.job import Soak, Trial
@@ -31,6 +41,21 @@ def control_line(rounds: Sequence[Round]) -> str | None:
     if failed:
         return f"{failed} launches of the control arm failed, so it shows nothing in their rounds"
     return "The control arm, the current setting again, shows no gain over itself"
+
+
+def why_open(rounds: Sequence[Round], round_: Round, finalist: Arm) -> str:
+    """What the finalist of one of these rounds lacks to be recommended."""
+    if died(rounds, finalist):
+        return "does not survive the profile's longest requests at once"
+    if finalist.soak is None and better(round_) is not None:
+        return "was not tried with the profile's longest requests at once, so it is not proven"
+    if not meets(finalist.at_load):
+        why = "is not proven to meet the targets on held-out load"
+        return f"{why}; a longer profile would give more windows"
+    why = "meets the targets on held-out load, but is not proven better than the current one"
+    if misses(round_.baseline.at_load):
+        return f"{why}: that misses them, but not as clearly on each pair of launches"
+    return f"{why}; a longer profile would give more windows"
 
 
 def survived_line(soak: Soak) -> str:
